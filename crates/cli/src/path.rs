@@ -4,7 +4,7 @@ use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::output::{Format, block, say, table, tell};
 use catena_model::NodeName;
-use catena_model::status::{PathHop, PathReport};
+use catena_model::status::{PathHop, PathReport, PathRoute};
 use clap::Subcommand;
 
 #[derive(Subcommand)]
@@ -90,6 +90,29 @@ fn show(path: &PathReport) {
                 instance.weight.to_string(),
             ]);
         }
+    }
+    block(table);
+    routes(&path.routes);
+}
+
+/// The ways of its packets: each is one header.
+fn routes(routes: &[PathRoute]) {
+    if routes.is_empty() {
+        return;
+    }
+    let mut table = table(["from", "to", "ports", "way"]);
+    for route in routes {
+        let to = match route.instance == route.function {
+            true => format!("'{}'", route.function),
+            false => format!("'{}' of '{}'", route.instance, route.function),
+        };
+        let numbers: Vec<String> = route.ports.iter().map(|end| end.port.to_string()).collect();
+        let way: Vec<String> = route.ports.iter().map(ToString::to_string).collect();
+        let (numbers, way) = match route.ports.is_empty() {
+            true => ("-".into(), "none: packets end as no_route".into()),
+            false => (numbers.join(" "), way.join(" ─► ")),
+        };
+        table.add_row([route.from.to_string(), to, numbers, way]);
     }
     block(table);
 }

@@ -6,7 +6,7 @@ use crate::id::{
     BlueprintNumber, ChainId, FunctionId, GraphId, InstanceId, NodeName, PathId, PortId,
 };
 use crate::resource::{Encapsulation, FailurePolicy, FunctionTemplate};
-use crate::topology::NodeRole;
+use crate::topology::{CableEnd, NodeRole};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -333,6 +333,23 @@ pub struct PathReport {
     pub since: BlueprintNumber,
     /// The functions in order.
     pub hops: Vec<PathHop>,
+    /// The ways of its packets, if it goes by source routes; told to whoever sees all nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<PathRoute>,
+}
+
+/// A way to a function by source routes: one header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PathRoute {
+    /// Where it begins.
+    pub from: NodeName,
+    /// Name of the function.
+    pub function: String,
+    /// Name of the instance.
+    pub instance: String,
+    /// Each node that a packet comes by and the number of the port by which it leaves, that of the function last.
+    /// Empty: there is none, and packets end as `no_route`.
+    pub ports: Vec<CableEnd>,
 }
 
 /// A function on a path.

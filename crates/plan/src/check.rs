@@ -37,6 +37,7 @@ fn check_alone<'i>(
     let hops = hops(intent, chain)?;
     for direction in directions(chain) {
         check_returns(intent, chain, &hops, *direction)?;
+        check_arrivals(intent, chain, &hops, *direction)?;
     }
     for instance in hops.iter().flat_map(|hop| &hop.instances) {
         check_encapsulation(chain, instance)?;
@@ -142,6 +143,38 @@ fn check_returns(
                 first: first.name(),
                 second: instance.name(),
             });
+        }
+    }
+    Ok(())
+}
+
+/// On a source route the port that a packet comes out of says which function of the chain it is for.
+fn check_arrivals(
+    intent: &Intent,
+    chain: &Chain,
+    hops: &[Hop<'_>],
+    direction: Direction,
+) -> Result<(), PlanError> {
+    if !chain.encapsulation.is_source_route() {
+        return Ok(());
+    }
+    let mut seen: BTreeMap<PortId, (usize, &Instance)> = BTreeMap::new();
+    for (place, hop) in hops.iter().enumerate() {
+        for instance in &hop.instances {
+            let ingress = match hop.is_tap {
+                true => instance.ingress,
+                false => passage(instance, direction).0,
+            };
+            let (first_place, first) = *seen.entry(ingress).or_insert((place, instance));
+            if first_place != place {
+                return Err(PlanError::AmbiguousArrival {
+                    chain: chain.name(),
+                    carried: chain.encapsulation.name(),
+                    ingress: intent.port_name(ingress),
+                    first: first.name(),
+                    second: instance.name(),
+                });
+            }
         }
     }
     Ok(())

@@ -113,6 +113,24 @@ pub enum PlanError {
         /// The other.
         second: String,
     },
+    /// The port that a packet on a source route comes out of would not say at which position it is.
+    #[error(
+        "chain '{chain}' is carried by {carried} and enters port '{ingress}' at two positions ('{first}' and \
+         '{second}'): the port that a packet comes out of says which function it is for; give one of them another \
+         ingress port, or the chain another encapsulation"
+    )]
+    AmbiguousArrival {
+        /// The chain.
+        chain: String,
+        /// Its encapsulation.
+        carried: &'static str,
+        /// The port.
+        ingress: String,
+        /// The instance met first.
+        first: String,
+        /// The other.
+        second: String,
+    },
     /// A packet that comes back would not say of which network it is.
     #[error(
         "chain '{chain}' brings packets of network '{network}' out of port '{egress}', where chains of \
@@ -134,7 +152,7 @@ pub enum PlanError {
     /// An instance that would not understand what it is given.
     #[error(
         "chain '{chain}' is carried by {carried}, but instance '{instance}' speaks {spoken}; \
-         use an instance that speaks {carried} or none, or change the chain's correlation"
+         use an instance that speaks {carried} or none, or give the chain another encapsulation"
     )]
     ForeignEncapsulation {
         /// The chain.

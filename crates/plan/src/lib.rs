@@ -70,9 +70,10 @@ pub use programs::Programs;
 pub use receipt::Changes;
 pub use reconcile::{News, NodeNews, Planned, Reconciler};
 pub use render::why_unbound;
+pub use routing::path_routes;
 pub use slices::{
     SliceBlock, SliceBook, SliceDrainWatch, SlicePath, SlicePhase, is_slice_withdrawn,
     slice_status, slices_draining,
 };
 pub use status::{chain_status, drain_reason, is_withdrawn};
-pub use ways::{WayBooks, Ways};
+pub use ways::{NodeWays, WayBooks};

@@ -219,7 +219,8 @@ impl RestingNumber {
     }
 }
 
-/// Notes by which programs nodes forget the numbers that this blueprint has taken away, and the `former` ways over them.
+/// Notes by which programs nodes forget the numbers that this blueprint has taken away, and the `former` ways over
+/// them.
 pub(crate) fn note_needs(
     books: &mut NumberBooks,
     programs: &Programs,

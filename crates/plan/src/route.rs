@@ -44,7 +44,9 @@ pub enum RouteError {
     #[error("no node is called '{0}'")]
     Unknown(NodeName),
     /// No cables lead there.
-    #[error("no way leads from {from} to {to}: no cable, or none that is up, joins them")]
+    #[error(
+        "no way leads from node '{from}' to node '{to}': no cable, or none that is up, joins them"
+    )]
     NoWay {
         /// Where it would begin.
         from: NodeName,

@@ -13,7 +13,8 @@ use catena_model::NodeName;
 use catena_model::id::PortId;
 use catena_model::limits::ROUTE_PORTS_MAX;
 use catena_model::resource::Chain;
-use catena_model::topology::PortNumber;
+use catena_model::status::PathRoute;
+use catena_model::topology::{CableEnd, PortNumber};
 
 /// The port numbers by which a frame comes from a node out of a port of another.
 pub(crate) fn ports(
@@ -49,6 +50,37 @@ pub(crate) fn render_routed(
         ways.iter().try_for_each(|way| routing.check(way))?;
     }
     Ok(ways)
+}
+
+/// The ways of a path's packets over source routes, by the node where each begins.
+#[must_use]
+pub fn path_routes(ledger: &Ledger, inventory: &Inventory, path: &PathRecord) -> Vec<PathRoute> {
+    let mut routes = Vec::new();
+    for (port, send) in path.sends() {
+        let mut hops = path.hops.iter().zip(0..);
+        let found = hops.find_map(|(hop, place)| {
+            let mut instances = hop.instances.iter();
+            Some((place, hop, instances.find(|one| one.ingress == port)?))
+        });
+        let Some((place, hop, instance)) = found else { continue };
+        for from in send.origins(inventory.nodes.keys()) {
+            let legs = ledger.ways.get(from).and_then(|ways| ways.get(&send.to));
+            let number = ledger.port_numbers.get(&send.to).and_then(|book| book.of_port(port));
+            let last = number.map(|port| CableEnd { node: send.to.clone(), port });
+            let ports = legs.zip(last).map(|(legs, last)| legs.iter().cloned().chain([last]));
+            let route = PathRoute {
+                from: from.clone(),
+                function: hop.name.clone(),
+                instance: instance.name.clone(),
+                ports: ports.map(Iterator::collect).unwrap_or_default(),
+            };
+            routes.push((place, route));
+        }
+    }
+    routes.sort_by(|(place, one), (other_place, other)| {
+        (place, &one.from, &one.instance).cmp(&(other_place, &other.from, &other.instance))
+    });
+    routes.into_iter().map(|(_, route)| route).collect()
 }
 
 struct Routing<'r> {
@@ -94,7 +126,7 @@ impl Routing<'_> {
             };
             if cables >= ROUTE_PORTS_MAX {
                 return Err(format!(
-                    "the way from {from} to {} has {cables} cables, and a header holds {ROUTE_PORTS_MAX} ports; \
+                    "the way from node '{from}' to node '{}' has {cables} cables, and a header holds {ROUTE_PORTS_MAX} ports; \
                      use a node that is nearer",
                     send.to
                 ));

@@ -12,17 +12,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The ways from one node, by where they end: the ports by which a frame leaves the nodes on them, in order.
-pub type Ways = BTreeMap<NodeName, Vec<CableEnd>>;
+pub type NodeWays = BTreeMap<NodeName, Vec<CableEnd>>;
 
 /// Those from every node that sends. A copy costs as much as there are nodes.
-pub type WayBooks = BTreeMap<NodeName, Arc<Ways>>;
+pub type WayBooks = BTreeMap<NodeName, Arc<NodeWays>>;
 
 /// The nodes with a way that leaves a node by a port.
 pub(crate) fn nodes_over<'w>(
     books: &'w WayBooks,
     end: &'w CableEnd,
 ) -> impl Iterator<Item = &'w NodeName> {
-    let leads_over = move |ways: &Ways| ways.values().flatten().any(|leg| leg == end);
+    let leads_over = move |ways: &NodeWays| ways.values().flatten().any(|leg| leg == end);
     books.iter().filter(move |(_, ways)| leads_over(ways)).map(|(node, _)| node)
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn follow(
     has_grown: bool,
 ) -> usize {
     let far_ends = far_ends(roads.cables);
-    let mut found: BTreeMap<&NodeName, Ways> = BTreeMap::new();
+    let mut found: BTreeMap<&NodeName, NodeWays> = BTreeMap::new();
     let mut searches = 0;
     for (from, to) in pairs {
         let former = books.get(*from).and_then(|ways| ways.get(*to));

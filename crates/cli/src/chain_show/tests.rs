@@ -63,6 +63,7 @@ fn path(path: u32, direction: &str, phase: &str, hops: &[(&str, bool)]) -> PathR
         phase: phase.into(),
         since: BlueprintNumber(3),
         hops: hops.iter().map(hop).collect(),
+        routes: Vec::new(),
     }
 }
 

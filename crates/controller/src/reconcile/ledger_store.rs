@@ -4,7 +4,7 @@
 
 use catena_model::entry::{Program, ProgramVersion};
 use catena_model::{BlueprintNumber, NodeName, PathId};
-use catena_plan::{Ledger, PathRecord, PortNumbers, SliceBlock, SliceBook, Ways};
+use catena_plan::{Ledger, NodeWays, PathRecord, PortNumbers, SliceBlock, SliceBook};
 use catena_store::{Document, Expect, Key, Store, StoreError, Transaction};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub(super) fn read(store: &dyn Store) -> Result<Option<Ledger>, StoreError> {
         return Ok(Some(ledger));
     }
     ledger.port_numbers = shared(of_nodes::<PortNumbers>(store, PORT_NUMBERS_KIND)?);
-    ledger.ways = shared(of_nodes::<Ways>(store, WAYS_KIND)?);
+    ledger.ways = shared(of_nodes::<NodeWays>(store, WAYS_KIND)?);
     if let Some(cables) = store.get(&cables_key())? {
         ledger.cables = Arc::new(cables.decode()?);
     }

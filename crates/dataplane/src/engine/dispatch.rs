@@ -36,6 +36,7 @@ impl Engine {
     pub fn decider_asked(&self, at: &ExplainAt, frame: &FrameBytes, engines: usize) -> usize {
         let origin = match at {
             ExplainAt::Port(id) => self.slot_of(*id).map(Origin::Port),
+            ExplainAt::Link(number) => self.slot_of(number.link_id()).map(Origin::Port),
             ExplainAt::Tunnel { tunnel, source } => {
                 Some(Origin::Tunnel { kind: *tunnel, source: *source })
             }

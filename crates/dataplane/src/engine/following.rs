@@ -5,7 +5,7 @@ use crate::engine::action::effects::Trace;
 use crate::engine::action::output::Output;
 use crate::engine::observe::follows::Sought;
 use crate::engine::observe::render;
-use crate::engine::packet::{Origin, Packet};
+use crate::engine::packet::{Arrived, Origin, Packet};
 use crate::engine::{Engine, Passing};
 use catena_io::BufferPool;
 
@@ -25,6 +25,9 @@ impl Engine {
         let mut actions = Vec::new();
         if let Origin::Tunnel { kind, source } = origin {
             actions.push(render::received(&self.tables, kind, source, bytes));
+        }
+        if let Arrived::AtExit(port) = packet.arrived {
+            actions.push(render::came_out(&self.tables, port, bytes));
         }
         let mut notes = Vec::new();
         let passing = Passing { trace: Trace::listening(&mut notes), ..Passing::default() };

@@ -176,6 +176,18 @@ impl Transit {
         matches!(next, Ok(Next::Port(number)) if self.is_port(number))
     }
 
+    /// Why a frame does not go on, if it does not.
+    pub(crate) fn complaint(&self, frame: &[u8]) -> Option<DropReason> {
+        match source_route::next(frame) {
+            Ok(Next::Port(number)) => {
+                let is_known = self.exits[usize::from(number)].is_some();
+                (!is_known).then_some(DropReason::UnknownExit)
+            }
+            Ok(Next::End) => Some(DropReason::RouteEnded),
+            Err(error) => Some(drop_reason(error)),
+        }
+    }
+
     fn is_port(&self, number: u8) -> bool {
         matches!(self.exits[usize::from(number)], Some(Exit::Port(_)))
     }

@@ -1,7 +1,7 @@
 //! Cables between the nodes of a rig. Knows which link is at the other end; refuses to look into frames.
 
-use crate::rig::{Rig, Seen};
-use crate::town::link_name;
+use crate::rig::{Happening, Rig, Seen};
+use crate::town::{link_name, node_name};
 use catena_dataplane::engine::PortSlot;
 use catena_io::Offload;
 use catena_model::topology::PortNumber;
@@ -12,6 +12,8 @@ impl Rig {
         let links = self.town.links(from);
         let found = links.iter().find(|(number, _)| self.link_slot(from, *number) == Some(slot));
         let Some((number, (node, port))) = found.copied() else { return false };
+        let (sender, bytes) = (node_name(from).to_string(), seen.bytes.clone());
+        self.log.push(Happening::Frame { port: sender, bytes });
         self.seen.entry(link_name(from, number)).or_default().push(seen.clone());
         if node < self.nodes.len()
             && let Some(slot) = self.link_slot(node, port)

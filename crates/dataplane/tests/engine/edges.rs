@@ -15,10 +15,10 @@ use catena_wire::source_route::safe::SafeHeader;
 
 const NATIVE: Encapsulation = Encapsulation::SourceRouteNative;
 /// The node between the three hosts.
-const SWITCH: usize = 3;
+pub(crate) const SWITCH: usize = 3;
 
 /// Three hosts, each plugged into port 1, 2 or 3 of one switch by its link 7, and a chain over all of them.
-fn star(hops: &[&[&str]]) -> Town {
+pub(crate) fn star(hops: &[&[&str]]) -> Town {
     let mut town = with_chain(NATIVE, hops);
     town.nodes = 4;
     town.cables = vec![[(0, 7), (SWITCH, 1)], [(1, 7), (SWITCH, 2)], [(2, 7), (SWITCH, 3)]];

@@ -3,6 +3,7 @@
 use super::header::Header;
 use crate::DropReason;
 use crate::id::{NodeName, PathId};
+use crate::topology::PortNumber;
 use catena_wire::scalar::{MacAddr, Qfi, Teid, TunnelId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -100,6 +101,20 @@ pub enum ExplainAction {
         /// The node; none: no node has the source address.
         from: Option<NodeName>,
         /// The header, as far as it could be read; it was taken off.
+        header: Option<Header>,
+    },
+    /// A source route leads on: its header, as it goes into the next cable.
+    PassedOn {
+        /// The number of the port that it leaves by.
+        by: PortNumber,
+        /// The header; none: its profile is not spoken by edges.
+        header: Option<Header>,
+    },
+    /// A source route is at its end.
+    CameOut {
+        /// Name of the port that it comes out of.
+        port: String,
+        /// The header; it was taken out.
         header: Option<Header>,
     },
     /// A rule took it into a path.
@@ -269,7 +284,8 @@ impl ExplainAction {
     #[must_use]
     pub const fn verb(&self) -> &'static str {
         match self {
-            Self::Received { .. } => "receive",
+            Self::Received { .. } | Self::CameOut { .. } => "receive",
+            Self::PassedOn { .. } => "pass on",
             Self::Classified { .. } | Self::Sliced { .. } | Self::Unclassified { .. } => "classify",
             Self::Branched { .. } => "branch",
             Self::Forwarded { is_tap: true, .. } => "tap",
@@ -292,6 +308,16 @@ impl ExplainAction {
     pub(super) fn text(&self) -> String {
         match self {
             Self::Received { from, header } => received(from.as_ref(), header.as_ref()),
+            Self::PassedOn { by, header: Some(header) } => {
+                format!("{header} by port {by}  {}", header.bytes)
+            }
+            Self::PassedOn { by, header: None } => format!("a source route by port {by}"),
+            Self::CameOut { port, header: Some(header) } => {
+                format!("{header} comes out at port {port}")
+            }
+            Self::CameOut { port, header: None } => {
+                format!("a source route comes out at port {port}")
+            }
             Self::Classified { rule, priority, port, chain, path, pinned_from } => {
                 let pin = pin(*pinned_from);
                 format!(

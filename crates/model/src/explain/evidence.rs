@@ -33,6 +33,7 @@ pub fn beside_what_was_seen(
         see_otherwise(line, &mut seen);
     }
     bear_out_returns(&mut lines);
+    bear_out_switches(&mut lines);
     let end = end_otherwise(&lines, verdict, &seen);
     for (node, unforeseen) in seen {
         let behind = lines.iter().rposition(|line| line.node == node && !line.is_copy);
@@ -122,6 +123,25 @@ fn bear_out_returns(lines: &mut [ExplainLine]) {
     }
 }
 
+/// That switches passed a packet on, who remember none, is seen where it comes out: its header names the way.
+fn bear_out_switches(lines: &mut [ExplainLine]) {
+    for place in (1..lines.len()).rev() {
+        let (before, behind) = lines.split_at_mut(place);
+        let (line, next) = (&mut before[place - 1], &behind[0]);
+        let is_on_its_way = matches!(
+            next.step.action,
+            ExplainAction::PassedOn { .. } | ExplainAction::CameOut { .. }
+        );
+        if is_on_its_way
+            && !line.is_copy
+            && next.evidence == Some(Evidence::Observed)
+            && matches!(line.step.action, ExplainAction::PassedOn { .. })
+        {
+            line.evidence = Some(Evidence::Observed);
+        }
+    }
+}
+
 /// How far the packet itself was seen.
 fn extent(lines: &[ExplainLine]) -> String {
     let is_seen = |line: &&ExplainLine| line.evidence == Some(Evidence::Observed);
@@ -141,6 +161,21 @@ mod tests {
 
     fn node(name: &str) -> NodeName {
         name.parse().unwrap()
+    }
+
+    #[test]
+    fn switches_are_borne_out_by_where_a_packet_comes_out_and_by_nothing_else() {
+        let passed = || {
+            let by = crate::topology::PortNumber::new(2).unwrap();
+            ExplainAction::PassedOn { by, header: None }
+        };
+        let out = || ExplainAction::CameOut { port: "v1".into(), header: None };
+        let lines = || lines(vec![("a", passed()), ("b", passed()), ("c", out())]);
+        let seen = Witnesses::from([(node("c"), vec![out()])]);
+        let (told, _) = beside_what_was_seen(lines(), "delivered", seen);
+        assert!(told.iter().all(|line| line.evidence == Some(Evidence::Observed)));
+        let (told, verdict) = beside_what_was_seen(lines(), "delivered", Witnesses::new());
+        assert!(told.iter().all(|line| line.evidence == Some(Evidence::Rehearsed)), "{verdict}");
     }
 
     fn visited(instance: &str) -> ExplainAction {
@@ -175,6 +210,10 @@ mod tests {
             ("n2", assumed("v7")),
             ("n2", delivered()),
         ];
+        lines(steps.to_vec())
+    }
+
+    fn lines(steps: Vec<(&str, ExplainAction)>) -> Vec<ExplainLine> {
         let line = |(number, (at, action)): (usize, (&str, ExplainAction))| ExplainLine {
             number,
             node: node(at),

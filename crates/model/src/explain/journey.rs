@@ -2,12 +2,12 @@
 //! of lines and when to stop; refuses to know how a node is asked.
 
 use super::{
-    ExplainAction, ExplainAt, ExplainLine, ExplainReply, ExplainRequest, ExplainStep, RuleVerdict,
+    DepartureBy, ExplainAction, ExplainAt, ExplainLine, ExplainReply, ExplainRequest, ExplainStep,
+    RuleVerdict,
 };
 use crate::id::NodeName;
 use crate::limits::EXPLAIN_QUESTIONS_MAX;
 use std::collections::{BTreeSet, VecDeque};
-use std::net::IpAddr;
 
 /// A question to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,13 +69,12 @@ impl Journey {
         Some(question)
     }
 
-    /// Hears the answer to the last question. `node_at` knows which node has an address of the
-    /// data network, `address_of` which address a node sends from.
+    /// Hears the answer to the last question. `arrives` knows at which node, and by what, arrives what leaves one, or
+    /// why nobody knows.
     pub fn heard(
         &mut self,
         answer: Result<ExplainReply, String>,
-        node_at: impl Fn(IpAddr) -> Option<NodeName>,
-        address_of: impl Fn(&NodeName) -> Option<IpAddr>,
+        arrives: impl Fn(&NodeName, DepartureBy) -> Result<(NodeName, ExplainAt), String>,
     ) {
         let Some(leg) = self.asked.take() else { return };
         let reply = match answer {
@@ -92,12 +91,13 @@ impl Journey {
         }
         for departure in reply.departures {
             let is_copy = leg.is_copy || departure.copy > 0;
-            let (Some(node), Some(source)) = (node_at(departure.to), address_of(&leg.node)) else {
-                let why = format!("no connected node has the address {}", departure.to);
-                self.stop(&Leg { is_copy, ..leg.clone() }, why);
-                continue;
+            let (node, at) = match arrives(&leg.node, departure.by) {
+                Ok(arrival) => arrival,
+                Err(why) => {
+                    self.stop(&Leg { is_copy, ..leg.clone() }, why);
+                    continue;
+                }
             };
-            let at = ExplainAt::Tunnel { tunnel: departure.tunnel, source };
             let request = ExplainRequest { at, frame: departure.payload, why_not: None };
             let next = Leg { node, request, is_copy };
             if is_copy {

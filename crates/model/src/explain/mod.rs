@@ -17,6 +17,7 @@ pub use packet::{PacketDescription, PacketFilter, PacketTextError};
 pub use why_not::{RuleCondition, RuleVerdict, WhyNotReport};
 
 use crate::id::{BlueprintNumber, ChainId, NodeName, PortId};
+use crate::topology::PortNumber;
 use crate::tunnel::TunnelKind;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -34,6 +35,8 @@ pub enum ExplainAt {
         /// Source address of the datagram.
         source: IpAddr,
     },
+    /// A frame that comes by a link of the node.
+    Link(PortNumber),
 }
 
 /// Asks a data plane what it would do with a packet.
@@ -71,12 +74,25 @@ impl ExplainStep {
 pub struct Departure {
     /// 0: the packet itself; else which copy of it.
     pub copy: u16,
-    /// Address of the other node on the data network.
-    pub to: IpAddr,
-    /// By which tunnel.
-    pub tunnel: TunnelKind,
-    /// The payload of the datagram.
+    /// How.
+    pub by: DepartureBy,
+    /// The payload of the datagram, or the frame on the link.
     pub payload: FrameBytes,
+}
+
+/// How something leaves for another node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DepartureBy {
+    /// In a datagram.
+    Tunnel {
+        /// Address of the other node on the data network.
+        to: IpAddr,
+        /// By which tunnel.
+        tunnel: TunnelKind,
+    },
+    /// By the link of this number.
+    Link(PortNumber),
 }
 
 /// A data plane's answer to an [`ExplainRequest`].

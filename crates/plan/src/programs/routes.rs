@@ -83,8 +83,8 @@ impl Update<'_> {
         touched.into_iter().for_each(|(node, port)| self.make_route(&node, port));
     }
 
-    /// The way from a node to a port that it sends to: where the port is declared to be, if paths still lead to where it
-    /// was.
+    /// The way from a node to a port that it sends to: where the port is declared to be, if paths still lead to where
+    /// it was.
     fn make_route(&mut self, node: &NodeName, port: PortId) {
         let to = self.to;
         let declared = to.intent.ports.get(&port).and_then(|port| port.node.as_ref());

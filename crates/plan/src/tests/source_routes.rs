@@ -4,6 +4,7 @@
 use super::fabric::{Arrival, Fabric, acknowledge_everywhere, programs, switch, ways};
 use super::oracle::assert_programs;
 use super::rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
+use crate::check::tests::check;
 use crate::{PathPhase, SliceReach};
 use catena_model::id::{ChainId, FunctionId};
 use catena_model::program::ExitPlace;
@@ -134,7 +135,7 @@ fn a_chain_without_a_way_waits_and_says_why_and_goes_on_when_cables_come() {
     assert_eq!((status.state, status.path), (ChainState::Degraded, path), "the former path stays");
     let says = |part: &str| assert!(status.reason.contains(part), "{}", status.reason);
     says("function 'v12' is out of reach by source-route/native");
-    says("no way leads from host1 to host2");
+    says("no way leads from node 'host1' to node 'host2'");
     says("catena link list");
     assert_active(&world, other);
     fabric.wires.iter_mut().for_each(|wire| wire.is_up = true);
@@ -236,6 +237,22 @@ fn a_chain_from_anywhere_and_slices_everywhere_have_routes_at_every_host() {
     let from: BTreeSet<String> = routes(&world).into_iter().map(|(node, _)| node).collect();
     assert_eq!(from, BTreeSet::from(["host1", "host2", "host4"].map(str::to_owned)));
     assert_routes_lead(&world, &fabric);
+}
+
+#[test]
+fn a_port_at_two_places_of_a_chain_is_refused_where_the_port_says_which() {
+    let (mut world, _) = world();
+    let chain = routed_chain(&mut world, 1, &[12, 14]);
+    // The tap gets copies by the port through which packets enter the other function.
+    let instances = world.intent.functions[&FunctionId(id(5, 12))].instances.clone();
+    let tap = world.intent.functions.get_mut(&FunctionId(id(5, 14))).unwrap();
+    (tap.is_tap, tap.instances) = (true, instances);
+    let refused = check(&world.intent).unwrap_err().to_string();
+    for part in ["'c1'", "source-route/native", "port 'm12@1' at two positions"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    carry(&mut world, chain, Encapsulation::Nsh);
+    assert_eq!(check(&world.intent), Ok(()));
 }
 
 #[derive(Clone, Debug)]

@@ -28,6 +28,14 @@ fn seen(view: &View) -> impl Iterator<Item = PathReport> + '_ {
     paths.filter(move |(_, path)| is_shown(path)).map(|(id, path)| report(*id, path))
 }
 
+/// The same with its ways, for whoever sees all nodes.
+fn with_routes(view: &View, report: PathReport) -> PathReport {
+    let Situation { blueprint, inventory, .. } = &view.situation;
+    let path = blueprint.ledger.paths.get(&report.path).filter(|_| view.identity.sees_all());
+    let routes = path.map(|path| catena_plan::path_routes(&blueprint.ledger, inventory, path));
+    PathReport { routes: routes.unwrap_or_default(), ..report }
+}
+
 /// The paths of a chain, those in use first and in the direction of its rules before the other.
 pub(super) fn of_chain(situation: &Situation, chain: ChainId) -> Vec<PathReport> {
     let mut paths: Vec<_> = situation.blueprint.ledger.paths.of_chain(chain).collect();
@@ -41,9 +49,10 @@ pub(super) fn of_chain(situation: &Situation, chain: ChainId) -> Vec<PathReport>
 pub(super) async fn show(view: &View) -> Result<Response, Problem> {
     let id = &view.call.name;
     let found = seen(view).find(|path| path.path.to_string() == *id);
-    view.told(&found.ok_or_else(|| {
+    let found = found.ok_or_else(|| {
         Problem::not_found(format!("There is no path {id}; 'catena path list' shows all."))
-    })?)
+    })?;
+    view.told(&with_routes(view, found))
 }
 
 fn report(id: PathId, path: &PathRecord) -> PathReport {
@@ -65,6 +74,7 @@ fn report(id: PathId, path: &PathRecord) -> PathReport {
         .into(),
         since: path.since,
         hops: path.hops.iter().map(hop).collect(),
+        routes: Vec::new(),
     }
 }
 

@@ -13,6 +13,7 @@ use catena_model::explain::{
 };
 use catena_model::id::ChainId;
 use catena_model::program::HopKind;
+use catena_model::topology::PortNumber;
 use catena_model::{NodeName, TunnelKind};
 use catena_wire::nsh::UserContext;
 use catena_wire::{ethernet, ipv4, ipv6, udp};
@@ -23,6 +24,10 @@ use std::net::IpAddr;
 pub(crate) enum Event {
     /// A stage decided.
     Noted(Noted),
+    /// A source route leads on by the link of this number, with these bytes.
+    PassedOn { by: PortNumber, frame: Vec<u8> },
+    /// One is at its end, at a port.
+    CameOut { port: PortIndex, frame: Vec<u8> },
     /// The packet came back from the local instance with this number; an aware one set this index.
     Assumed { position: PathPosition, local: u32, index: Option<u8> },
     /// It went on for too long.
@@ -47,6 +52,12 @@ pub(crate) fn received(
     let from = tables.sources.get(&source);
     let from = from.and_then(|node| tables.nodes.get(node.0.into()).name.clone());
     ExplainAction::Received { from, header }
+}
+
+/// What came by a link, and out of a port here.
+pub(crate) fn came_out(tables: &Tables, port: PortIndex, frame: &[u8]) -> ExplainAction {
+    let port = tables.port(port).entry.name.clone();
+    ExplainAction::CameOut { port, header: describe::on_link(frame) }
 }
 
 /// Decisions that were noted, in the user's names.
@@ -82,6 +93,10 @@ impl Renderer<'_> {
                 let (instance, index) = (local.name.clone(), *index);
                 (0, ExplainAction::Assumed { instance, port, index })
             }
+            Event::PassedOn { by, frame } => {
+                (0, ExplainAction::PassedOn { by: *by, header: describe::on_link(frame) })
+            }
+            Event::CameOut { port, frame } => (0, came_out(self.tables, *port, frame)),
             Event::Stopped => {
                 let why = "it goes round in circles at this node: the explanation ends here";
                 (0, ExplainAction::Stopped { why: why.to_owned() })

@@ -8,6 +8,7 @@
 //! they are `render`'s.
 
 mod lend;
+mod links;
 
 use crate::engine::action::effects::{Effect, Leaving, Noted, Trace};
 use crate::engine::action::output::{Datagram, Frame, Output};
@@ -24,7 +25,7 @@ use crate::engine::{Engine, Passing};
 use catena_io::{Buffer, BufferPool};
 use catena_model::TunnelKind;
 use catena_model::explain::{
-    Departure, ExplainAt, ExplainReply, ExplainRequest, ExplainStep, FrameBytes,
+    Departure, DepartureBy, ExplainAt, ExplainReply, ExplainRequest, ExplainStep, FrameBytes,
 };
 use catena_model::program::HopKind;
 use catena_model::{DropReason, NodeName};
@@ -93,7 +94,7 @@ impl Rehearsal {
     pub fn run(&mut self, live: &Engine, now_ns: u64, refuses: &dyn Fn(Way) -> Option<DropReason>) {
         debug_assert!(Arc::ptr_eq(&live.tables, &self.engine.tables), "the tables are others");
         lend::lend(&mut self.engine, live, &self.request, now_ns);
-        let mut next = self.first();
+        let mut next = self.first().and_then(|packet| self.pass_on(packet, live, refuses));
         for _ in 0..PASSES_MAX {
             let Some(packet) = next.take() else { return };
             next = self.pass(now_ns, packet, live, refuses);
@@ -124,6 +125,7 @@ impl Rehearsal {
                     why_not = why_not::of_chain(tables, chain, port, &request.frame.0);
                 }
             }
+            ExplainAt::Link(_) => {}
             ExplainAt::Tunnel { tunnel, source } => {
                 let action = render::received(tables, *tunnel, *source, &request.frame.0);
                 first.push(ExplainStep::new(0, action));
@@ -145,6 +147,7 @@ impl Rehearsal {
     fn first(&mut self) -> Option<Packet> {
         let slot = match &self.request.at {
             ExplainAt::Port(id) => Some(self.engine.slots.of_port(*id)?),
+            ExplainAt::Link(number) => Some(self.engine.slots.of_port(number.link_id())?),
             ExplainAt::Tunnel { .. } => None,
         };
         let buffer = filled(&mut self.pool, &[&self.request.frame.0])?;
@@ -152,7 +155,7 @@ impl Rehearsal {
             (ExplainAt::Tunnel { tunnel, source }, _) => {
                 Packet::from_tunnel(*tunnel, *source, buffer)
             }
-            (ExplainAt::Port(_), slot) => Packet::from_port(slot?, buffer),
+            (ExplainAt::Port(_) | ExplainAt::Link(_), slot) => Packet::from_port(slot?, buffer),
         })
     }
 
@@ -197,12 +200,11 @@ impl Rehearsal {
                     }
                 }
                 Effect::Leaves(Leaving { exit: Exit::Link(_, link), header, .. }) => {
-                    let slot = |engine: &Engine| engine.slots.of_port(link.link_id());
-                    let left = slot(&self.engine).and_then(|slot| left.frame(slot, &header));
-                    let way = slot(live).map(Way::Port);
-                    if let Some(reason) = left.and(way).and_then(refuses) {
-                        self.end(number, reason);
-                    }
+                    let slot = self.engine.slots.of_port(link.link_id());
+                    let Some(frame) = slot.and_then(|slot| left.frame(slot, &header)) else {
+                        continue;
+                    };
+                    self.depart_by(link, (number, frame), live, refuses);
                 }
                 Effect::Leaves(Leaving { exit: Exit::Node(node), header, .. }) => {
                     let to = self.tables().node_address(node);
@@ -210,8 +212,9 @@ impl Rehearsal {
                     if let Some(reason) = refuses(Way::Tunnel) {
                         self.end(number, reason);
                     } else {
-                        let payload = FrameBytes(payload);
-                        self.departures.push(Departure { copy: number, to, tunnel, payload });
+                        let (by, payload) =
+                            (DepartureBy::Tunnel { to, tunnel }, FrameBytes(payload));
+                        self.departures.push(Departure { copy: number, by, payload });
                     }
                 }
                 _ => {}

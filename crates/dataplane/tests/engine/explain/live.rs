@@ -3,7 +3,7 @@
 use super::{golden, tell, text};
 use crate::rig::{Happening, Rig};
 use crate::town::node_name;
-use catena_model::explain::{ExplainAction, Told, WrittenMacs};
+use catena_model::explain::{ExplainAction, HeaderLayer, Told, WrittenMacs};
 use catena_wire::ethernet;
 
 /// Something that leaves a node: by which door, with which bytes in front, and with which MACs of its frame.
@@ -12,6 +12,7 @@ struct Leaving {
     door: String,
     header: Vec<u8>,
     macs: WrittenMacs,
+    is_on_link: bool,
 }
 
 /// What was said to leave.
@@ -21,13 +22,20 @@ fn said(told: &Told) -> Vec<Leaving> {
         Some(match &line.step.action {
             ExplainAction::Visited { port, header, macs, .. } => {
                 let header = header.as_ref().map_or_else(Vec::new, bytes);
-                Leaving { door: port.clone(), header, macs: *macs }
+                Leaving { door: port.clone(), header, macs: *macs, is_on_link: false }
             }
             ExplainAction::Delivered { port, macs } => {
-                Leaving { door: port.clone(), header: Vec::new(), macs: *macs }
+                Leaving { door: port.clone(), header: Vec::new(), macs: *macs, is_on_link: false }
             }
             ExplainAction::Encapsulated { header, macs, .. } => {
-                Leaving { door: line.node.to_string(), header: bytes(header), macs: *macs }
+                let is_on_link = matches!(header.layers[..], [HeaderLayer::SourceRoute { .. }]);
+                let macs = if is_on_link { WrittenMacs::default() } else { *macs };
+                Leaving { door: line.node.to_string(), header: bytes(header), macs, is_on_link }
+            }
+            ExplainAction::PassedOn { header, .. } => {
+                let (door, header) =
+                    (line.node.to_string(), header.as_ref().map_or_else(Vec::new, bytes));
+                Leaving { door, header, macs: WrittenMacs::default(), is_on_link: true }
             }
             _ => return None,
         })
@@ -41,7 +49,10 @@ fn agrees(said: &Leaving, happened: &Happening) -> bool {
         Happening::Frame { port, bytes } => (port.clone(), bytes),
         Happening::Datagram { from, bytes } => (node_name(*from).to_string(), bytes),
     };
-    let Some(frame) = bytes.strip_prefix(said.header.as_slice()) else { return false };
+    // On a link a header begins with the addresses that the frame has: a function may have written others.
+    let own = if said.is_on_link { ethernet::ADDRESSES_BYTES } else { 0 };
+    let (header, bytes) = (said.header.get(own..).unwrap_or_default(), bytes.get(own..));
+    let Some(frame) = bytes.and_then(|bytes| bytes.strip_prefix(header)) else { return false };
     let WrittenMacs { destination, source } = said.macs;
     let is_addressed = destination.is_none() || ethernet::destination(frame) == destination;
     let is_sent_by = source.is_none() || ethernet::source(frame) == source;

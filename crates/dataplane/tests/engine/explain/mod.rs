@@ -14,8 +14,10 @@ mod why_not;
 
 use crate::rig::Rig;
 use crate::town::{node_address, node_name};
-use catena_model::explain::{ExplainAt, ExplainRequest, FrameBytes, Journey, Told};
+use catena_model::NodeName;
+use catena_model::explain::{DepartureBy, ExplainAt, ExplainRequest, FrameBytes, Journey, Told};
 use catena_model::id::ChainId;
+use catena_model::topology::PortNumber;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -29,12 +31,26 @@ pub(super) fn tell(rig: &Rig, port: &str, frame: &[u8], why_not: Option<ChainId>
     };
     while let Some((node, request)) = journey.next_question() {
         let answer = rig.explain(number(&node), request);
-        let node_at = |address| {
-            (0..rig.town.nodes).find(|node| node_address(*node) == address).map(node_name)
-        };
-        journey.heard(answer, node_at, |node| Some(node_address(number(node))));
+        journey.heard(answer, |from, by| Ok(arrival(rig, number(from), by)));
     }
     journey.told()
+}
+
+/// Where what leaves a node arrives, and by what.
+fn arrival(rig: &Rig, from: usize, by: DepartureBy) -> (NodeName, ExplainAt) {
+    match by {
+        DepartureBy::Tunnel { to, tunnel } => {
+            let node = (0..rig.town.nodes).find(|node| node_address(*node) == to);
+            let node = node.expect("a node of the town");
+            (node_name(node), ExplainAt::Tunnel { tunnel, source: node_address(from) })
+        }
+        DepartureBy::Link(number) => {
+            let mut links = rig.town.links(from).into_iter();
+            let link = links.find(|(own, _)| *own == number.get());
+            let (_, (node, far)) = link.expect("a cable of the town");
+            (node_name(node), ExplainAt::Link(PortNumber::new(far).expect("a number")))
+        }
+    }
 }
 
 /// The lines as the command line prints them.

@@ -1,6 +1,7 @@
 //! The scenes: each a text that is kept, and the packet sent.
 
 use super::live::explain_and_send;
+use crate::edges::{SWITCH, star};
 use crate::frames::Spec;
 use crate::rig::{Behaviour, Rig};
 use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, packet_v6, rules, three_hosts, with_chain};
@@ -134,6 +135,18 @@ fn drops_on_a_path_have_their_names() {
     program.rules.clear();
     rig.apply_program(1, &program);
     explain_and_send("drop-no-path", &mut rig, "S", &frame);
+}
+
+#[test]
+fn a_source_route_through_a_switch() {
+    let mut rig = Rig::new(star(&[&["v1"], &["v2"], &["v4"]]));
+    let frame = packet(&rig.town, CHAINED_PORT).frame();
+    explain_and_send("source-route", &mut rig, "S", &frame);
+    let mut program = rig.town.program(SWITCH);
+    program.exits.retain(|exit| exit.number.get() != 2);
+    program.routes.clear();
+    rig.apply_program(SWITCH, &program);
+    explain_and_send("drop-unknown-exit", &mut rig, "S", &frame);
 }
 
 #[test]

@@ -74,8 +74,12 @@ impl Following {
         let view = FrameView::parse(&frame.0);
         let digest = view.map(|view| digest::kept(&view, &frame.0)).unwrap_or_default();
         let deadline = Instant::now() + WAIT;
+        // What only passes a node is not remembered there.
+        let is_told = |line: &ExplainLine| {
+            !line.is_copy && !matches!(line.step.action, ExplainAction::PassedOn { .. })
+        };
         let is_rehearsed =
-            |line: &ExplainLine| !line.is_copy && line.evidence != Some(Evidence::Observed);
+            |line: &ExplainLine| is_told(line) && line.evidence != Some(Evidence::Observed);
         let (lines, verdict, heard) = loop {
             let seen = self.ask(app, Some(digest)).await;
             let heard: BTreeSet<NodeName> = seen.keys().cloned().collect();

@@ -13,14 +13,14 @@ use crate::northbound::app::App;
 use crate::reconcile::Situation;
 use axum::response::Response;
 use catena_model::explain::{
-    CatchRequest, CaughtPacket, ExplainAt, ExplainQuery, ExplainReport, ExplainRequest,
-    ExplainSubject, FrameBytes, Journey, PacketDescription, PacketFilter, Told,
+    CatchRequest, CaughtPacket, DepartureBy, ExplainAt, ExplainQuery, ExplainReport,
+    ExplainRequest, ExplainSubject, FrameBytes, Journey, PacketDescription, PacketFilter, Told,
 };
 use catena_model::resource::Port;
+use catena_model::topology::CableEnd;
 use catena_model::{Answer, NodeName, Question};
 use catena_plan::Intent;
 use follow::{Followed, Following};
-use std::net::IpAddr;
 use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -164,12 +164,6 @@ async fn carry(
     node: NodeName,
     request: ExplainRequest,
 ) -> Result<Told, Problem> {
-    let nodes = &situation.inventory.nodes;
-    let node_at = |address: IpAddr| {
-        let found = nodes.iter().find(|(_, facts)| facts.underlay.address == address);
-        found.map(|(node, _)| node.clone())
-    };
-    let address_of = |node: &NodeName| nodes.get(node).map(|facts| facts.underlay.address);
     let mut journey = Journey::new(node, request);
     let mut is_first = true;
     while let Some((node, request)) = journey.next_question() {
@@ -182,7 +176,39 @@ async fn carry(
             return Err(unanswered(why));
         }
         is_first = false;
-        journey.heard(answer, node_at, address_of);
+        journey.heard(answer, |node, by| arrival(situation, node, by));
     }
     Ok(journey.told())
+}
+
+/// Where what leaves a node arrives, and by what.
+fn arrival(
+    situation: &Situation,
+    from: &NodeName,
+    by: DepartureBy,
+) -> Result<(NodeName, ExplainAt), String> {
+    match by {
+        DepartureBy::Tunnel { to, tunnel } => {
+            let nodes = &situation.inventory.nodes;
+            let node = nodes.iter().find(|(_, facts)| facts.underlay.address == to);
+            let source = nodes.get(from).map(|facts| facts.underlay.address);
+            node.zip(source)
+                .map(|((node, _), source)| (node.clone(), ExplainAt::Tunnel { tunnel, source }))
+                .ok_or_else(|| format!("no connected node has the address {to}"))
+        }
+        DepartureBy::Link(port) => {
+            let end = CableEnd { node: from.clone(), port };
+            let cables = situation.blueprint.ledger.cables.iter();
+            let far = cables.filter_map(|[one, other]| match () {
+                () if *one == end => Some(other),
+                () if *other == end => Some(one),
+                () => None,
+            });
+            let CableEnd { node, port } = far
+                .cloned()
+                .next()
+                .ok_or_else(|| format!("no cable is known at port {port} of node '{from}'"))?;
+            Ok((node, ExplainAt::Link(port)))
+        }
+    }
 }
