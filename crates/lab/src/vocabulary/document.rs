@@ -2,6 +2,7 @@
 //! whether they make sense together (see `lab`).
 
 use super::ordered::Ordered;
+use super::switches::SwitchesEntry;
 use super::units::{BitRate, Seconds};
 use super::users::UsersEntry;
 use catena_client::deploy::{ChainDocument, ChainStep};
@@ -18,7 +19,7 @@ pub(crate) struct Document {
     #[allow(dead_code, reason = "read from the text before the merge; here it is a legal key")]
     pub(crate) extends: Option<PathBuf>,
     pub(crate) hosts: Ordered<Option<HostEntry>>,
-    pub(crate) switches: Vec<String>,
+    pub(crate) switches: SwitchesEntry,
     pub(crate) links: Vec<LinkEntry>,
     pub(crate) networks: Ordered<NetworkEntry>,
     pub(crate) endpoints: Ordered<EndpointEntry>,
