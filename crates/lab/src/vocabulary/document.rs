@@ -6,6 +6,7 @@ use super::switches::SwitchesEntry;
 use super::units::{BitRate, Seconds};
 use super::users::UsersEntry;
 use catena_client::deploy::{ChainDocument, ChainStep};
+use catena_model::resource::Encapsulation;
 use ipnet::IpNet;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -86,6 +87,7 @@ pub(crate) struct UpdatesEntry {
     pub(crate) kinds: Vec<super::updates::ChangeKind>,
     pub(crate) count: Option<usize>,
     pub(crate) among: Vec<String>,
+    pub(crate) encapsulations: Vec<Encapsulation>,
     pub(crate) packets: Option<u64>,
 }
 
@@ -115,6 +117,7 @@ pub(crate) struct TrafficEntry {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct CaptureEntry {
     pub(crate) at: Vec<String>,
+    pub(crate) links: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -122,7 +125,7 @@ pub(crate) struct CaptureEntry {
 pub(crate) struct SweepEntry {
     pub(crate) chain: Vec<String>,
     pub(crate) chain_length: Option<String>,
-    pub(crate) encapsulation: Vec<catena_model::resource::Encapsulation>,
+    pub(crate) encapsulation: Vec<Encapsulation>,
     pub(crate) repeat: Option<u32>,
 }
 

@@ -48,6 +48,8 @@ pub struct Lab {
     pub users: Option<Users>,
     /// Endpoints and functions whose interfaces are captured.
     pub capture: Vec<String>,
+    /// Is captured, too, what chains send from node to node?
+    pub captures_links: bool,
     /// What varies between runs.
     pub sweep: Sweep,
     /// Truths: a failed one fails the run.

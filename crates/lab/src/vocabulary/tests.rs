@@ -1,6 +1,7 @@
 //! What a wrong lab file is told, and that the ready ones are right.
 
 use super::*;
+use catena_model::resource::Encapsulation;
 use std::path::PathBuf;
 
 fn labs() -> PathBuf {
@@ -294,6 +295,88 @@ fn wrong_updates_and_loads_are_told_with_the_remedy() {
         let problem = told(&GOOD.replacen("tool: iperf3", to, 1));
         assert!(problem.contains(expected), "{to}: {problem:?}");
     }
+}
+
+/// The triangle with a chain and traffic, and more.
+fn moved(more: &str) -> String {
+    told(&format!(
+        "{}chains:\n  - {{name: C, source: S, destination: D, chain: [v1]}}\n\
+         traffic:\n  - {{tool: catena, protocol: udp, from: S, to: D, chain: C}}\n{more}\n",
+        triangle()
+    ))
+}
+
+#[test]
+fn a_chain_is_moved_round_a_list_of_encapsulations_that_begins_with_its_own() {
+    let file = labs().join("source-route-moves.yaml");
+    let updates = Lab::read(&file, false).unwrap().updates.unwrap();
+    assert_eq!(updates.begins_with, Some(Encapsulation::Nsh));
+    let carriers: Vec<&str> =
+        updates.versions.iter().map(|version| version.encapsulation.unwrap().name()).collect();
+    assert_eq!(carriers.len(), 40);
+    assert_eq!(carriers[..4], ["mpls", "source-route/native", "nsh", "mpls"]);
+    assert!(updates.versions.windows(2).all(|two| two[0].steps == two[1].steps));
+    let with = |text: &str| moved(&format!("updates: {text}"));
+    assert_eq!(
+        with("{chain: C, kinds: [encapsulation], encapsulations: [nsh, mpls], count: 4}"),
+        ""
+    );
+    for (text, expected) in [
+        ("{chain: C, kinds: [encapsulation], count: 2}", "names no two encapsulations"),
+        (
+            "{chain: C, kinds: [encapsulation], encapsulations: [nsh]}",
+            "names no two encapsulations",
+        ),
+        (
+            "{chain: C, kinds: [encapsulation], encapsulations: [nsh, mpls, nsh]}",
+            "or one twice; write encapsulations: with two or more of nsh, mpls, source-route/native",
+        ),
+        (
+            "{chain: C, kinds: [reorder], encapsulations: [nsh, mpls]}",
+            "are for changes of the kind encapsulation; add encapsulation to kinds:",
+        ),
+        (
+            "{chain: C, kinds: [encapsulation], encapsulations: [nsh, polka]}",
+            "unknown variant `polka`",
+        ),
+    ] {
+        let problem = with(text);
+        assert!(problem.contains(expected), "{text}: {problem:?}");
+    }
+    let moves = "updates: {chain: C, kinds: [encapsulation], encapsulations: [nsh, mpls]}\n";
+    let swept = moved(&format!("{moves}sweep: {{encapsulation: [nsh]}}"));
+    assert!(swept.contains("sweep.encapsulation: is said beside moves; leave one out"), "{swept}");
+    let blind = moved(&format!("{moves}capture: {{at: [S, D, v1]}}"));
+    assert!(blind.contains("capture: sees no encapsulation"), "{blind}");
+    assert_eq!(moved(&format!("{moves}capture: {{at: [S, D, v1], links: true}}")), "");
+    let other = moves.replace("[nsh, mpls]", "[mpls, nsh]");
+    let fixed = moved(&other).is_empty();
+    assert!(fixed, "a chain that says none begins with what the moves do");
+    let chain = format!(
+        "{}chains:\n  - {{name: C, source: S, chain: [v1], destination: D, encapsulation: nsh}}\n{other}",
+        triangle()
+    );
+    assert!(told(&chain).contains("begin with mpls, and the chain with nsh"), "{}", told(&chain));
+}
+
+#[test]
+fn source_routes_need_cables_and_the_proof_of_routes_captures_at_them() {
+    let route = |more: &str| moved(&format!("check: [route]\n{more}"));
+    assert_eq!(route("capture: {links: true}"), "");
+    assert!(route("").contains("check[0]: is judged from captures at links"), "{}", route(""));
+    let native = "sweep: {encapsulation: [source-route/native]}\n";
+    assert_eq!(moved(native), "");
+    let problem = told(&format!("{GOOD}{native}"));
+    let expected = "sweep.encapsulation: source-route/native goes by cables between nodes, and there are \
+                    none; add links from host to host";
+    assert!(problem.contains(expected), "{problem}");
+    let moves =
+        "updates: {chain: C, kinds: [encapsulation], encapsulations: [nsh, source-route/native]}\n";
+    let problem = told(&format!("{GOOD}{moves}"));
+    assert!(
+        problem.contains("updates.encapsulations: source-route/native goes by cables"),
+        "{problem}"
+    );
 }
 
 #[test]

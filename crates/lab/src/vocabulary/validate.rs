@@ -49,6 +49,7 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
         updates: None,
         users: None,
         capture: document.capture.at.clone(),
+        captures_links: document.capture.links,
         sweep: super::lab::Sweep::default(),
         checks: run::statements(&document.check, "check")?,
         goals: run::statements(&document.goal, "goal")?,
@@ -61,6 +62,7 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
     lab.users = super::users::understand(document, &lab)?;
     lab.traffic = super::validate_traffic::traffic(document, &lab)?;
     lab.plots = run::plots(document, &lab)?;
+    run::source_routes(&lab)?;
     run::references(&lab)?;
     Ok(lab)
 }
