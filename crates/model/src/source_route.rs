@@ -6,10 +6,12 @@ use crate::topology::PortNumber;
 use serde::{Deserialize, Serialize};
 
 /// Where a frame on a source route goes that names a port number of this node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExitPlace {
     /// Into the cable at this interface of the node.
+    // The planner wrote the other word down up to commit a4c6339.
+    #[serde(alias = "interface")]
     Link(String),
     /// To a function or an endpoint, by a port of this node.
     Port(PortId),

@@ -9,7 +9,9 @@ use crate::ledger::{Direction, Ledger, PathPhase, PathRecord, PlacedPort, SliceR
 use crate::next::supersede;
 use crate::pins::pins;
 use crate::programs::port_entry;
-use crate::render::{Rendering, render};
+use crate::render::Rendering;
+use crate::routing::{is_routed, render_routed};
+use crate::ways::Roads;
 use catena_model::PathId;
 use catena_model::id::ChainId;
 use catena_model::program::PortRole;
@@ -23,6 +25,7 @@ pub(crate) struct Step<'s> {
     pub(crate) intent: &'s Intent,
     pub(crate) inventory: &'s Inventory,
     pub(crate) graphs: &'s Graphs<'s>,
+    pub(crate) roads: &'s Roads<'s>,
 }
 
 /// How far a chain is.
@@ -47,6 +50,16 @@ impl Step<'_> {
         is_shaped_as_declared(self.ledger, self.graphs, &chains)
     }
 
+    fn render(&mut self, chain: &Chain) -> Option<Vec<Rendering>> {
+        let world = (self.intent, self.inventory, self.graphs);
+        let ways = render_routed(world, (self.ledger, self.roads), chain).ok();
+        if ways.is_none() && chain.encapsulation.is_source_route() {
+            // It may be in want of a number that rests, and no news tells when that is free.
+            self.ledger.unserved.insert(chain.id);
+        }
+        ways
+    }
+
     /// Advances the chains of a group.
     pub(crate) fn advance(&mut self, group: &[ChainId]) {
         let chains = group.iter().filter_map(|id| self.intent.chains.get(id));
@@ -54,7 +67,7 @@ impl Step<'_> {
             for chain in chains {
                 // Whatever is missing, the former paths stay: an update is whole or has not
                 // happened.
-                if let Ok(ways) = render(self.intent, self.inventory, self.graphs, chain) {
+                if let Some(ways) = self.render(chain) {
                     let ready = self.prepare(chain, &ways);
                     self.turn(chain.id, ready, &ways);
                 }
@@ -63,8 +76,7 @@ impl Step<'_> {
         }
         let mut all: Vec<Ready> = Vec::new();
         for chain in chains.filter(|chain| self.graphs.is_entered(chain)) {
-            let ways = render(self.intent, self.inventory, self.graphs, chain);
-            let Ok(ways) = ways else { return };
+            let Some(ways) = self.render(chain) else { return };
             all.push((chain.id, Readiness::Waiting, ways));
         }
         for (id, ready, ways) in &mut all {
@@ -109,7 +121,10 @@ impl Step<'_> {
         }
         let is_known = |id: &PathId| {
             let path = self.ledger.paths.get(id);
-            path.is_some_and(|path| self.previous.is_running(self.inventory, path))
+            path.is_some_and(|path| {
+                self.previous.is_running(self.inventory, path)
+                    && is_routed(self.ledger, self.inventory, path)
+            })
         };
         if missing.is_empty() && known.iter().all(is_known) {
             Readiness::Known(known)

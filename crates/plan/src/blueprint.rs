@@ -79,6 +79,7 @@ impl Blueprint {
         let from = self.looked_among(inventory).map(|looked| Sources {
             paths: &self.ledger.paths,
             port_numbers: &self.ledger.port_numbers,
+            ways: &self.ledger.ways,
             intent: &looked.intent,
             nodes: &looked.nodes,
             switches: &looked.switches,

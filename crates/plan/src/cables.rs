@@ -12,6 +12,36 @@ use std::sync::Arc;
 /// What nodes told of their links last, in the order of interfaces; none: that is not known now.
 pub type ToldLinks = BTreeMap<NodeName, Arc<Vec<LinkState>>>;
 
+/// The ends of cables, the lower first.
+pub type Cables = BTreeSet<[CableEnd; 2]>;
+
+/// The other end of each end.
+pub(crate) fn far_ends(cables: &Cables) -> BTreeMap<&CableEnd, &CableEnd> {
+    cables.iter().flat_map(|[one, other]| [(one, other), (other, one)]).collect()
+}
+
+/// What links carried lately, in thousandths of what they could.
+pub(crate) fn loads(told: &ToldLinks) -> BTreeMap<(&NodeName, PortNumber), u16> {
+    let links = told.iter().flat_map(|(node, links)| links.iter().map(move |link| (node, link)));
+    links.filter_map(|(node, link)| Some(((node, link.number?), link.load_permille?))).collect()
+}
+
+/// The cables to go by: those that both their ends tell of, and of the `former` ones those that no end tells against.
+/// Who is away, or was started anew and has heard nobody yet, says nothing.
+pub(crate) fn remembered(former: &Cables, inventory: &Inventory, books: &NumberBooks) -> Cables {
+    let fabric = Fabric { inventory, books, told: &inventory.told };
+    let mut cables = fabric.cables();
+    let taken: BTreeSet<CableEnd> = cables.iter().flatten().cloned().collect();
+    let is_kept = |ends: &&[CableEnd; 2]| {
+        let [one, other] = ends;
+        !ends.iter().any(|end| taken.contains(end))
+            && !fabric.denies(one, other)
+            && !fabric.denies(other, one)
+    };
+    cables.extend(former.iter().filter(is_kept).cloned());
+    cables
+}
+
 /// Every link of every node, in their order.
 #[must_use]
 pub fn link_reports(
@@ -58,9 +88,44 @@ struct Fabric<'f> {
 }
 
 impl<'f> Fabric<'f> {
+    /// The cables that both ends tell of alike.
+    fn cables(&self) -> Cables {
+        let mut cables = Cables::new();
+        for (node, links) in self.told {
+            for link in links.iter() {
+                let Some(port) = self.number(node, &link.interface) else { continue };
+                let (Some(far), _) = self.judge((node, port), link) else { continue };
+                let own = CableEnd { node: node.clone(), port };
+                let far = CableEnd { node: far.node, port: far.number };
+                if own < far {
+                    cables.insert([own, far]);
+                }
+            }
+        }
+        cables
+    }
+
+    /// Does an end tell against a cable from it to another?
+    fn denies(&self, end: &CableEnd, far: &CableEnd) -> bool {
+        let interface = self.books.get(&end.node).and_then(|book| book.interface(end.port));
+        let Some(interface) = interface else { return true };
+        let Some(state) = self.state(&end.node, interface) else { return false };
+        if !state.is_up || !state.hindrance.is_empty() {
+            return true;
+        }
+        // It has been started anew.
+        if state.number != Some(end.port) || state.neighbours.is_empty() {
+            return false;
+        }
+        let mut heard = ours(state);
+        let is_far =
+            |one: &Neighbour| one.chassis == far.node.as_str() && one.number == Some(far.port);
+        !heard.next().is_some_and(is_far) || heard.next().is_some()
+    }
+
     /// Those that have a number, and those that it said are links.
     fn interfaces(&self, node: &NodeName) -> BTreeSet<&'f str> {
-        let numbered = self.books.get(node).into_iter().flat_map(|book| book.iter());
+        let numbered = self.books.get(node).into_iter().flat_map(|book| book.links());
         let said = self.inventory.facts(node).and_then(|facts| facts.links.as_deref());
         let said = said.into_iter().flatten().map(String::as_str);
         numbered.map(|(interface, _)| interface).chain(said).collect()

@@ -1,5 +1,6 @@
 //! What is known about the nodes at the moment of planning.
 
+use crate::cables::ToldLinks;
 use catena_model::id::{InstanceId, PortId};
 use catena_model::program::Underlay;
 use catena_model::topology::{NodePlace, NodeRole};
@@ -60,6 +61,8 @@ pub struct Inventory {
     pub rewriting: BTreeSet<InstanceId>,
     /// Blueprints that turned away from paths of slices which hold no packet any more.
     pub slices_drained: BTreeSet<BlueprintNumber>,
+    /// What nodes told of their links last.
+    pub told: ToldLinks,
 }
 
 impl Inventory {
@@ -120,6 +123,7 @@ impl Inventory {
     pub(crate) fn remove(&mut self, node: &NodeName) {
         self.nodes.remove(node);
         self.switches.remove(node);
+        self.told.remove(node);
     }
 
     /// Has the node ever connected, whatever for, and not been forgotten since?

@@ -1,9 +1,11 @@
 //! What a planner must remember between blueprints, also over a restart: the number, the paths and
 //! the identifiers that may not be used yet.
 
+use crate::cables::Cables;
 use crate::inventory::Inventory;
 use crate::paths::Paths;
 use crate::port_numbers::NumberBooks;
+use crate::ways::WayBooks;
 use catena_model::discovery::{DiscoveryKey, stored_key};
 use catena_model::id::{ChainId, InstanceId, NetworkId};
 use catena_model::limits::PATH_ID_QUARANTINE_BLUEPRINTS;
@@ -12,6 +14,7 @@ use catena_model::resource::{ContextHeader, Encapsulation};
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// How far a path has come. It only moves forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -254,9 +257,15 @@ pub struct Ledger {
     /// What every program has as [`NodeProgram::discovery_key`](catena_model::NodeProgram).
     #[serde(default, with = "stored_key")]
     pub discovery_key: Option<DiscoveryKey>,
-    /// The port numbers of links. They are kept beside it, those of each node on their own.
+    /// The port numbers of links and of functions' ports. They are kept beside it, those of each node on their own.
     #[serde(default, skip_serializing)]
     pub port_numbers: NumberBooks,
+    /// The cables that ways lead over. They are kept beside it.
+    #[serde(default, skip_serializing)]
+    pub cables: Arc<Cables>,
+    /// The ways between nodes that send to one another. They are kept beside it, those from each node on their own.
+    #[serde(default, skip_serializing)]
+    pub ways: WayBooks,
     /// All paths that any node may still know. They are kept beside it, each on its own.
     #[serde(default, skip_serializing)]
     pub paths: Paths,

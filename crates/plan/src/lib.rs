@@ -37,16 +37,19 @@ mod receipt;
 mod reconcile;
 mod render;
 pub mod route;
+mod routing;
 mod selector;
+mod sends;
 mod slices;
 mod status;
 #[cfg(test)]
 mod tests;
 pub mod topology;
 mod touched;
+mod ways;
 
 pub use blueprint::Blueprint;
-pub use cables::{ToldLinks, cables, link_reports};
+pub use cables::{Cables, ToldLinks, cables, link_reports};
 pub use drain::{
     Asked, Counted, DRAIN_INTERVAL, DRAIN_INTERVAL_MIN, DRAIN_WAIT_MAX, DrainWatch, PIN_WAIT_MAX,
     rewriting,
@@ -72,3 +75,4 @@ pub use slices::{
     slice_status, slices_draining,
 };
 pub use status::{chain_status, drain_reason, is_withdrawn};
+pub use ways::{WayBooks, Ways};

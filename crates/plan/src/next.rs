@@ -2,6 +2,7 @@
 
 use crate::advance::Step;
 use crate::blueprint::Blueprint;
+use crate::cables::remembered;
 use crate::graph::{Graphs, groups};
 use crate::index::IndexedIntent;
 use crate::intent::Intent;
@@ -9,10 +10,11 @@ use crate::inventory::Inventory;
 use crate::ledger::{Direction, Ledger, PathPhase, PathRecord, SliceReach};
 use crate::link::link;
 use crate::pins::{release_pins, turn_again};
-use crate::port_numbers::{self, number_links};
+use crate::port_numbers::{self, number_ports};
 use crate::programs::Programs;
 use crate::slices::{SliceBook, classifier_of, next_slices, settled, with_all_nodes};
 use crate::touched::{self, Looked};
+use crate::ways::{self, Roads};
 use catena_model::id::ChainId;
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use std::collections::BTreeSet;
@@ -52,7 +54,7 @@ fn next_chains(
     let number = previous.number.next();
     let mut slices = previous.slices.clone();
     slices.wanted.look(intent);
-    let touched = match previous.looked_among(inventory) {
+    let mut touched = match previous.looked_among(inventory) {
         Some(looked) => touched::since(looked, previous, &slices, intent, inventory),
         None => touched::all(&previous.ledger, intent),
     };
@@ -60,12 +62,18 @@ fn next_chains(
     ledger.number = number;
     ledger.unserved = BTreeSet::new();
     ledger.release_forgotten(inventory);
-    number_links(&mut ledger.port_numbers, inventory, number);
+    route(previous, &mut ledger, inventory);
+    if ledger.cables != previous.ledger.cables {
+        touched.extend(touched::by_source_routes(&ledger, intent));
+    }
     release_pins(&mut ledger, inventory);
     let graphs = Graphs::with_slices(intent, slices.places());
     let groups = groups(&ledger, &graphs, &touched);
     supersede_unwanted(&mut ledger, intent, &graphs, &touched);
-    let mut step = Step { previous, ledger: &mut ledger, intent, inventory, graphs: &graphs };
+    let cables = Arc::clone(&ledger.cables);
+    let roads = Roads::new(&cables, inventory, ledger.choice_seed);
+    let mut step =
+        Step { previous, ledger: &mut ledger, intent, inventory, graphs: &graphs, roads: &roads };
     let is_turning = |group: &&Vec<ChainId>| !step.is_shaped(group);
     let turning: BTreeSet<ChainId> = groups.iter().filter(is_turning).flatten().copied().collect();
     // A path that would lead elsewhere now is not yet known, whatever its nodes acknowledged.
@@ -76,6 +84,9 @@ fn next_chains(
     remove_drained(previous, &mut ledger, inventory);
     link(&mut ledger, inventory, &turning);
     reach(&mut ledger, &slices, intent, inventory, &touched);
+    if ledger.paths.sends() != previous.ledger.paths.sends() {
+        route(previous, &mut ledger, inventory);
+    }
 
     let programs = previous.following_programs(&ledger, intent, inventory);
     let (slices, programs) = with_all_nodes(previous, slices, programs, intent, inventory);
@@ -83,16 +94,43 @@ fn next_chains(
         ledger.paths.since(&previous.ledger.paths).map(|(id, _)| id).collect();
     let has_changed = programs.since(&previous.programs).next().is_some()
         || !changed.is_empty()
+        || ledger.cables != previous.ledger.cables
+        || ledger.ways != previous.ledger.ways
         || ledger.unserved != previous.ledger.unserved;
     if !has_changed {
         return None;
     }
     ledger.end_quarantines();
-    port_numbers::note_needs(&mut ledger.port_numbers, &programs, number);
+    let former_ways = &previous.ledger.ways;
+    port_numbers::note_needs(&mut ledger.port_numbers, &programs, former_ways, number);
     note_needs(previous, &mut ledger, &changed, &programs, inventory);
     let looked = Some(Arc::new(Looked::new(intent, inventory, &slices)));
     let ledger = Arc::new(ledger);
     Some(Blueprint { number, parent: previous.number, programs, ledger, slices, looked })
+}
+
+/// Brings port numbers, cables and ways to what nodes told and paths need.
+fn route(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) {
+    let Ledger { port_numbers, cables, ways, paths, .. } = ledger;
+    number_ports(port_numbers, inventory, paths.sends(), ledger.number);
+    let looked = previous.looked_among(inventory);
+    if looked.is_none_or(|looked| looked.told != inventory.told)
+        || *port_numbers != previous.ledger.port_numbers
+    {
+        let now = remembered(cables, inventory, port_numbers);
+        if **cables != now {
+            *cables = Arc::new(now);
+        }
+    }
+    let former = &previous.ledger.cables;
+    let is_as_before = looked.is_some()
+        && Arc::ptr_eq(cables, former)
+        && paths.sends() == previous.ledger.paths.sends();
+    if !is_as_before {
+        let roads = Roads::new(cables, inventory, ledger.choice_seed);
+        let pairs = paths.sends().pairs(inventory.nodes.keys());
+        ways::follow(ways, &pairs, &roads, !cables.is_subset(former));
+    }
 }
 
 /// Paths are known where slices with their hops are classified, and where they shall be.

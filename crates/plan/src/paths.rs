@@ -5,6 +5,7 @@ use crate::counts::{Counts, Edit};
 use crate::index::{Member, Numbers, Relation};
 use crate::intent::{Table, differences};
 use crate::ledger::{PathPhase, PathRecord};
+use crate::sends::Sends;
 use catena_model::PathId;
 use catena_model::id::ChainId;
 use imbl::OrdSet;
@@ -32,6 +33,8 @@ pub struct Paths {
     /// The chains of those that wait for news.
     waiting: Counts<ChainId>,
     taken: Numbers<(), PathId>,
+    /// Who sends packets where that are on source routes.
+    sends: Sends,
 }
 
 impl PartialEq for Paths {
@@ -109,6 +112,11 @@ impl Paths {
         self.superseded.iter().copied()
     }
 
+    /// Who sends packets where that are on source routes.
+    pub(crate) fn sends(&self) -> &Sends {
+        &self.sends
+    }
+
     /// The chains with a path that waits for news.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = ChainId> + '_ {
         self.waiting.iter().map(|(chain, _)| *chain)
@@ -157,6 +165,7 @@ impl Paths {
             self.waiting.edit(edit, record.chain);
         }
         self.taken.edit(edit, &(), id.0.into(), id);
+        self.sends.edit(edit, record);
     }
 
     /// Changes a path, if there is one with this identifier.

@@ -1,10 +1,15 @@
-//! The port numbers of a node's links. A number stays with its interface, and rests when that is gone: packets
-//! may still carry it. Knows names and numbers; refuses to know what is at the other end.
+//! The port numbers of a node: of its links, and of functions' ports that source routes lead to. A number stays with
+//! what it stands for, and rests when that is gone: packets may still carry it. Knows names and numbers; refuses to
+//! know what is at the other end.
 
 use crate::inventory::Inventory;
 use crate::programs::Programs;
+use crate::sends::Sends;
+use crate::ways::{WayBooks, nodes_over};
+use catena_model::id::PortId;
 use catena_model::limits::{NODE_LINKS_MAX, PATH_ID_QUARANTINE_BLUEPRINTS};
-use catena_model::topology::PortNumber;
+use catena_model::program::ExitPlace;
+use catena_model::topology::{CableEnd, PortNumber};
 use catena_model::{BlueprintNumber, NodeName};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,21 +18,27 @@ use std::sync::Arc;
 /// Those of every node that has, or had, any. A copy costs as much as there are nodes.
 pub type NumberBooks = BTreeMap<NodeName, Arc<PortNumbers>>;
 
-/// A number whose interface is no link any more.
+/// A number that stands for nothing any more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestingNumber {
-    /// The interface: when it is a link again, it has its number again.
-    pub interface: String,
+    /// What it stood for: when that is there again, it has its number again.
+    #[serde(flatten)]
+    pub of: ExitPlace,
     /// The first blueprint that may give the number to another.
     pub until: BlueprintNumber,
     /// The program by which its node forgets it.
     pub needs: BlueprintNumber,
+    /// The nodes whose ways led over it, and the programs by which they forget them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub senders: BTreeMap<NodeName, BlueprintNumber>,
 }
 
 /// The port numbers of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortNumbers {
     links: BTreeMap<String, PortNumber>,
+    #[serde(default)]
+    ports: BTreeMap<PortId, PortNumber>,
     resting: BTreeMap<PortNumber, RestingNumber>,
 }
 
@@ -38,9 +49,27 @@ impl PortNumbers {
         self.links.get(interface).copied()
     }
 
+    /// The number of a function's port; none: no source route leads there.
+    #[must_use]
+    pub fn of_port(&self, port: PortId) -> Option<PortNumber> {
+        self.ports.get(&port).copied()
+    }
+
     /// The interfaces that have a number.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, PortNumber)> {
+    pub fn links(&self) -> impl Iterator<Item = (&str, PortNumber)> {
         self.links.iter().map(|(interface, number)| (interface.as_str(), *number))
+    }
+
+    /// All that has a number.
+    pub fn places(&self) -> impl Iterator<Item = (PortNumber, ExitPlace)> {
+        let links = self.links.iter().map(|(link, at)| (*at, ExitPlace::Link(link.clone())));
+        links.chain(self.ports.iter().map(|(port, at)| (*at, ExitPlace::Port(*port))))
+    }
+
+    /// The interface with this number.
+    #[must_use]
+    pub fn interface(&self, number: PortNumber) -> Option<&str> {
+        self.links().find(|(_, own)| *own == number).map(|(interface, _)| interface)
     }
 
     /// The numbers that rest.
@@ -52,73 +81,128 @@ impl PortNumbers {
     /// Why a link of the node has no number.
     #[must_use]
     pub fn why_none(&self, node: &NodeName, interface: &str) -> String {
+        format!(
+            "link '{interface}' of node '{node}' has no port number: {}; make fewer interfaces links (--link)",
+            self.why_full()
+        )
+    }
+
+    /// Why nothing more gets a number.
+    pub(crate) fn why_full(&self) -> String {
         let resting = match self.resting.len() {
             0 => String::new(),
             resting => format!(", {resting} of them resting"),
         };
         format!(
-            "link '{interface}' of node '{node}' has no port number: a source route can name {NODE_LINKS_MAX} \
-             ports of a node, and all are given{resting}; make fewer interfaces links (--link)"
+            "a source route can name {NODE_LINKS_MAX} ports of a node, and all are given{resting}"
         )
     }
 
-    /// Brings the numbers to these links.
-    fn follow(&mut self, links: &BTreeSet<String>, number: BlueprintNumber) {
-        let gone = self.links.keys().filter(|interface| !links.contains(*interface)).cloned();
-        for interface in gone.collect::<Vec<String>>() {
-            if let Some(port) = self.links.remove(&interface) {
-                let until = BlueprintNumber(number.0 + PATH_ID_QUARANTINE_BLUEPRINTS);
-                self.resting.insert(port, RestingNumber { interface, until, needs: number });
-            }
+    /// How many ports could get a number now.
+    pub(crate) fn room(&self) -> usize {
+        NODE_LINKS_MAX.saturating_sub(self.links.len() + self.ports.len() + self.resting.len())
+    }
+
+    /// Is there a number for this port, or has it one?
+    pub(crate) fn has_room_for(&self, port: PortId) -> bool {
+        let rests = |resting: &RestingNumber| resting.of == ExitPlace::Port(port);
+        self.room() > 0 || self.ports.contains_key(&port) || self.resting.values().any(rests)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.links.is_empty() && self.ports.is_empty() && self.resting.is_empty()
+    }
+
+    /// Nothing rests, and each of these links and ports has a number.
+    fn is_settled(&self, links: Option<&BTreeSet<String>>, ports: &BTreeSet<PortId>) -> bool {
+        self.resting.is_empty()
+            && links.is_none_or(|links| self.links.keys().eq(links))
+            && self.ports.keys().eq(ports)
+    }
+
+    /// Brings the numbers to these links and ports. Without word of the links they stay.
+    fn follow(
+        &mut self,
+        links: Option<&BTreeSet<String>>,
+        ports: &BTreeSet<PortId>,
+        number: BlueprintNumber,
+    ) {
+        if let Some(links) = links {
+            self.rest(number, |of| matches!(of, ExitPlace::Link(link) if !links.contains(link)));
         }
-        for interface in
-            links.iter().filter(|link| !self.links.contains_key(*link)).cloned().collect::<Vec<_>>()
+        self.rest(number, |of| matches!(of, ExitPlace::Port(port) if !ports.contains(port)));
+        for link in links
+            .into_iter()
+            .flatten()
+            .filter(|link| self.of(link).is_none())
+            .cloned()
+            .collect::<Vec<_>>()
         {
-            let own = self.resting.iter().find(|(_, resting)| resting.interface == interface);
-            let own = own.map(|(port, _)| *port);
-            if let Some(port) = own.or_else(|| self.free()) {
-                self.resting.remove(&port);
-                self.links.insert(interface, port);
+            if let Some(number) = self.take(&ExitPlace::Link(link.clone())) {
+                self.links.insert(link, number);
+            }
+        }
+        for port in
+            ports.iter().filter(|port| self.of_port(**port).is_none()).copied().collect::<Vec<_>>()
+        {
+            if let Some(number) = self.take(&ExitPlace::Port(port)) {
+                self.ports.insert(port, number);
             }
         }
     }
 
-    /// The lowest number that no interface has and none had lately.
-    fn free(&self) -> Option<PortNumber> {
-        let taken: BTreeSet<PortNumber> =
-            self.links.values().chain(self.resting.keys()).copied().collect();
-        (1..=u8::MAX).filter_map(PortNumber::new).find(|port| !taken.contains(port))
+    /// The numbers of what has gone rest from this blueprint on.
+    fn rest(&mut self, number: BlueprintNumber, has_gone: impl Fn(&ExitPlace) -> bool) {
+        let gone: Vec<_> = self.places().filter(|(_, of)| has_gone(of)).collect();
+        for (at, of) in gone {
+            match &of {
+                ExitPlace::Link(link) => self.links.remove(link),
+                ExitPlace::Port(port) => self.ports.remove(port),
+            };
+            let until = BlueprintNumber(number.0 + PATH_ID_QUARANTINE_BLUEPRINTS);
+            let senders = BTreeMap::new();
+            self.resting.insert(at, RestingNumber { of, until, needs: number, senders });
+        }
     }
 
-    /// Nothing rests, and each of these links has a number.
-    fn is_settled(&self, links: &BTreeSet<String>) -> bool {
-        self.resting.is_empty() && self.links.keys().eq(links)
+    /// The number that this had before, or else the lowest that nothing has and nothing had lately.
+    fn take(&mut self, of: &ExitPlace) -> Option<PortNumber> {
+        let own = self.resting.iter().find(|(_, resting)| resting.of == *of);
+        let own = own.map(|(number, _)| *number);
+        if let Some(number) = own {
+            self.resting.remove(&number);
+            return own;
+        }
+        let taken = self.links.values().chain(self.ports.values()).chain(self.resting.keys());
+        let taken: BTreeSet<PortNumber> = taken.copied().collect();
+        (1..=u8::MAX).filter_map(PortNumber::new).find(|number| !taken.contains(number))
     }
 }
 
-/// Brings the numbers of all nodes to the links that they tell of. Those of a node that has not told yet stay as
-/// they are; those of one that is forgotten rest.
-pub(crate) fn number_links(
+/// Brings the numbers of all nodes to the links that they tell of, and to the ports that source routes lead to. The
+/// links of a node that has not told yet stay as they are; those of one that is forgotten rest.
+pub(crate) fn number_ports(
     books: &mut NumberBooks,
     inventory: &Inventory,
+    sends: &Sends,
     number: BlueprintNumber,
 ) {
     let nothing = BTreeSet::new();
+    let mut ports = sends.ports_by_node();
     let forgotten = books.keys().filter(|node| !inventory.knows(node)).cloned();
     let forgotten: Vec<NodeName> = forgotten.collect();
-    let told = inventory.all().filter_map(|(node, _, facts)| Some((node, facts.links.as_deref()?)));
-    for (node, links) in told.chain(forgotten.iter().map(|node| (node, &nothing))) {
+    let told = inventory.all().map(|(node, _, facts)| (node, facts.links.as_deref()));
+    for (node, links) in told.chain(forgotten.iter().map(|node| (node, Some(&nothing)))) {
         let known = books.get(node);
-        if known.map_or(links.is_empty(), |book| book.is_settled(links)) {
+        let ports = ports.remove(node).unwrap_or_default();
+        let is_empty = || links.is_none_or(BTreeSet::is_empty) && ports.is_empty();
+        if known.map_or_else(is_empty, |book| book.is_settled(links, &ports)) {
             continue;
         }
         let mut book = known.map_or_else(PortNumbers::default, |book| PortNumbers::clone(book));
-        let rests = |resting: &RestingNumber| {
-            number < resting.until || !inventory.has_let_go(node, resting.needs)
-        };
-        book.resting.retain(|_, resting| rests(resting));
-        book.follow(links, number);
-        if book == PortNumbers::default() {
+        book.resting.retain(|_, resting| resting.rests(node, inventory, number));
+        book.follow(links, &ports, number);
+        if book.is_empty() {
             books.remove(node);
         } else if known.is_none_or(|known| **known != book) {
             books.insert(node.clone(), Arc::new(book));
@@ -126,16 +210,39 @@ pub(crate) fn number_links(
     }
 }
 
-/// Notes by which programs nodes forget the numbers that this blueprint has taken away.
-pub(crate) fn note_needs(books: &mut NumberBooks, programs: &Programs, number: BlueprintNumber) {
+impl RestingNumber {
+    fn rests(&self, node: &NodeName, inventory: &Inventory, number: BlueprintNumber) -> bool {
+        let mut senders = self.senders.iter();
+        number < self.until
+            || !inventory.has_let_go(node, self.needs)
+            || senders.any(|(sender, needs)| !inventory.has_let_go(sender, *needs))
+    }
+}
+
+/// Notes by which programs nodes forget the numbers that this blueprint has taken away, and the `former` ways over them.
+pub(crate) fn note_needs(
+    books: &mut NumberBooks,
+    programs: &Programs,
+    former: &WayBooks,
+    number: BlueprintNumber,
+) {
     let until = BlueprintNumber(number.0 + PATH_ID_QUARANTINE_BLUEPRINTS);
+    let needs = |node: &NodeName| programs.get(node).map_or(number, |program| program.number);
     for (node, book) in books {
-        let Some(program) = programs.get(node) else { continue };
-        let is_new =
-            |resting: &RestingNumber| resting.until == until && resting.needs != program.number;
-        if book.resting.values().any(is_new) {
-            let resting = Arc::make_mut(book).resting.values_mut();
-            resting.filter(|resting| is_new(resting)).for_each(|new| new.needs = program.number);
+        if !book.resting.values().any(|resting| resting.until == until) {
+            continue;
+        }
+        let mut noted = PortNumbers::clone(book);
+        for (port, resting) in &mut noted.resting {
+            if resting.until == until {
+                let end = CableEnd { node: node.clone(), port: *port };
+                resting.needs = needs(node);
+                resting.senders =
+                    nodes_over(former, &end).map(|node| (node.clone(), needs(node))).collect();
+            }
+        }
+        if noted != **book {
+            *book = Arc::new(noted);
         }
     }
 }

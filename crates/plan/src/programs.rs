@@ -3,6 +3,7 @@
 //!
 //! Nothing is looked at but what differs between two steps and the entries that this touches.
 
+mod routes;
 mod update;
 
 use crate::counts::Counts;
@@ -12,6 +13,7 @@ use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::Ledger;
 use crate::paths::Paths;
 use crate::port_numbers::NumberBooks;
+use crate::ways::WayBooks;
 use catena_model::discovery::DiscoveryKey;
 use catena_model::entry::{Entries, Program, ProgramVersion, TableDiff};
 use catena_model::id::{NetworkId, PortId};
@@ -80,6 +82,7 @@ pub(crate) struct Sources<'s> {
     pub(crate) nodes: &'s BTreeMap<NodeName, NodeFacts>,
     pub(crate) switches: &'s BTreeMap<NodeName, NodeFacts>,
     pub(crate) port_numbers: &'s NumberBooks,
+    pub(crate) ways: &'s WayBooks,
 }
 
 impl<'s> Sources<'s> {
@@ -94,6 +97,7 @@ impl<'s> Sources<'s> {
             nodes: &inventory.nodes,
             switches: &inventory.switches,
             port_numbers: &ledger.port_numbers,
+            ways: &ledger.ways,
         }
     }
 }

@@ -5,6 +5,7 @@
 //! disk; only [`Reconciler::adopt`] makes it the blueprint from which programs are handed out.
 
 use crate::blueprint::Blueprint;
+use crate::cables::ToldLinks;
 use crate::index::IndexedIntent;
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::{Ledger, PathPhase};
@@ -204,6 +205,11 @@ impl Reconciler {
             }
         }
         None
+    }
+
+    /// Takes what all nodes told of their links last.
+    pub fn hear_links(&mut self, told: ToldLinks) {
+        self.inventory.told = told;
     }
 
     /// A node that is connected is not forgotten.

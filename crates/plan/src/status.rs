@@ -5,8 +5,9 @@ use crate::drain::{DRAIN_WAIT_MAX, PIN_WAIT_MAX};
 use crate::graph::{Graphs, groups};
 use crate::intent::Intent;
 use crate::inventory::Inventory;
-use crate::ledger::{PathPhase, PathRecord};
-use crate::render::render;
+use crate::ledger::{Ledger, PathPhase, PathRecord};
+use crate::routing::render_routed;
+use crate::ways::Roads;
 use catena_model::id::ChainId;
 use catena_model::status::{ChainState, ChainStatus};
 use catena_model::{NodeName, PathId};
@@ -30,7 +31,9 @@ pub fn chain_status(
         return status(waiting_state, "the chain is being removed".into());
     };
     let graphs = Graphs::with_slices(intent, current.slices.places());
-    let ways = match render(intent, inventory, &graphs, declared) {
+    let roads = Roads::new(&current.ledger.cables, inventory, current.ledger.choice_seed);
+    let ledger = (&*current.ledger, &roads);
+    let ways = match render_routed((intent, inventory, &graphs), ledger, declared) {
         Ok(ways) => ways,
         Err(missing) if path.is_some() => return status(ChainState::Degraded, missing),
         Err(missing) => return status(waiting_state, missing),
@@ -41,7 +44,7 @@ pub fn chain_status(
             .zip(&ways)
             .all(|((id, path), way)| way.is_carried_by(path) && way.is_entered_as(*id, path));
     if !is_declared {
-        if let Some(reason) = held_up(current, intent, inventory, &graphs, chain) {
+        if let Some(reason) = held_up(ledger, (intent, inventory, &graphs), chain) {
             return status(waiting_state, reason);
         }
         return status(waiting_state, install_reason(current, inventory, chain));
@@ -54,19 +57,18 @@ pub fn chain_status(
 
 /// Which other chain of its graph a chain waits for, and why.
 fn held_up(
-    current: &Blueprint,
-    intent: &Intent,
-    inventory: &Inventory,
-    graphs: &Graphs<'_>,
+    ledger: (&Ledger, &Roads<'_>),
+    (intent, inventory, graphs): (&Intent, &Inventory, &Graphs<'_>),
     chain: ChainId,
 ) -> Option<String> {
-    let groups = groups(&current.ledger, graphs, &BTreeSet::from([chain]));
+    let groups = groups(ledger.0, graphs, &BTreeSet::from([chain]));
     let group = groups.into_iter().find(|group| group.contains(&chain))?;
     let others = group.into_iter().filter(|other| *other != chain);
     let mut others = others.filter_map(|id| intent.chains.get(&id));
     others.find_map(|other| {
         let is_carried = graphs.is_entered(other);
-        let why = render(intent, inventory, graphs, other).err().filter(|_| is_carried)?;
+        let ways = render_routed((intent, inventory, graphs), ledger, other);
+        let why = ways.err().filter(|_| is_carried)?;
         Some(format!("it turns together with chain '{}', and {why}", other.name()))
     })
 }

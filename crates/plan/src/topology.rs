@@ -140,7 +140,7 @@ impl Topology {
 }
 
 /// FNV-1a over a name.
-fn mark(name: &NodeName) -> u64 {
+pub(crate) fn mark(name: &NodeName) -> u64 {
     name.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, |mark, octet| {
         (mark ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3)
     })

@@ -2,6 +2,7 @@
 //! matter to, and those that wait. Looks at what differs alone: tables share what they have in common.
 
 use crate::blueprint::Blueprint;
+use crate::cables::ToldLinks;
 use crate::index::IndexedIntent;
 use crate::intent::{Table, differences};
 use crate::inventory::{Inventory, NodeFacts};
@@ -18,6 +19,7 @@ pub(crate) struct Looked {
     pub(crate) intent: IndexedIntent,
     pub(crate) nodes: BTreeMap<NodeName, NodeFacts>,
     pub(crate) switches: BTreeMap<NodeName, NodeFacts>,
+    pub(crate) told: ToldLinks,
     places: Places,
     users: Users,
 }
@@ -28,6 +30,7 @@ impl Looked {
             intent: intent.clone(),
             nodes: inventory.nodes.clone(),
             switches: inventory.switches.clone(),
+            told: inventory.told.clone(),
             places: slices.places().clone(),
             users: slices.all_users().clone(),
         }
@@ -47,6 +50,13 @@ impl Looked {
 pub(crate) fn all(ledger: &Ledger, intent: &IndexedIntent) -> BTreeSet<ChainId> {
     let carried = ledger.paths.values().map(|path| path.chain);
     carried.chain(intent.chains.keys().copied()).collect()
+}
+
+/// The chains that go by source routes, or shall.
+pub(crate) fn by_source_routes(ledger: &Ledger, intent: &IndexedIntent) -> BTreeSet<ChainId> {
+    let paths = ledger.paths.values().filter(|path| path.encapsulation.is_source_route());
+    let declared = intent.chains.values().filter(|chain| chain.encapsulation.is_source_route());
+    paths.map(|path| path.chain).chain(declared.map(|chain| chain.id)).collect()
 }
 
 /// The chains that a step after the last look has to look at. The slices have been held against this

@@ -1,20 +1,21 @@
-//! What the planner remembers, in the store: a document for each path, one for the port numbers
-//! of each node, and a head, one for some paths of
-//! slices, one for what each node was told; a change writes what it changes. Knows keys and former
-//! forms; refuses to know what a path is.
+//! What the planner remembers, in the store: a document for each path, one for the port numbers of each node and one
+//! for the ways from it, one for all cables, and a head, one for some paths of slices, one for what each node was
+//! told; a change writes what it changes. Knows keys and former forms; refuses to know what a path is.
 
 use catena_model::entry::{Program, ProgramVersion};
 use catena_model::{BlueprintNumber, NodeName, PathId};
-use catena_plan::{Ledger, PathRecord, PortNumbers, SliceBlock, SliceBook};
+use catena_plan::{Ledger, PathRecord, PortNumbers, SliceBlock, SliceBook, Ways};
 use catena_store::{Document, Expect, Key, Store, StoreError, Transaction};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const HEAD_KIND: &str = "ledger";
 const PATH_KIND: &str = "path";
 const PORT_NUMBERS_KIND: &str = "port-numbers";
+const WAYS_KIND: &str = "ways";
+const CABLES_KIND: &str = "cables";
 const PROGRAM_KIND: &str = "program";
 const SLICES_KIND: &str = "slice-paths";
 /// What each step had changed of slices, as it was written up to commit 979b884.
@@ -31,12 +32,19 @@ pub(super) fn read(store: &dyn Store) -> Result<Option<Ledger>, StoreError> {
         store.commit(transaction)?;
         return Ok(Some(ledger));
     }
-    let books = of_nodes::<PortNumbers>(store, PORT_NUMBERS_KIND)?.into_iter();
-    ledger.port_numbers = books.map(|(node, book)| (node, Arc::new(book))).collect();
+    ledger.port_numbers = shared(of_nodes::<PortNumbers>(store, PORT_NUMBERS_KIND)?);
+    ledger.ways = shared(of_nodes::<Ways>(store, WAYS_KIND)?);
+    if let Some(cables) = store.get(&cables_key())? {
+        ledger.cables = Arc::new(cables.decode()?);
+    }
     let paths: Vec<(String, PathRecord)> = documents(store, PATH_KIND)?;
     let paths = paths.into_iter().filter_map(|(id, path)| Some((PathId(id.parse().ok()?), path)));
     ledger.paths = paths.collect();
     Ok(Some(ledger))
+}
+
+fn shared<T>(of_nodes: Vec<(NodeName, T)>) -> BTreeMap<NodeName, Arc<T>> {
+    of_nodes.into_iter().map(|(node, about)| (node, Arc::new(about))).collect()
 }
 
 /// All documents of a kind, by id.
@@ -71,12 +79,26 @@ pub(super) fn add(
             None => transaction.delete(key, Expect::Any),
         }
     }
-    let (books, known) = (&ledger.port_numbers, &former.port_numbers);
-    for (node, book) in books.iter().filter(|(node, book)| known.get(*node) != Some(*book)) {
-        transaction.put(Key::new(PORT_NUMBERS_KIND, node), book.as_ref(), Expect::Any)?;
+    add_of_nodes(transaction, PORT_NUMBERS_KIND, &ledger.port_numbers, &former.port_numbers)?;
+    add_of_nodes(transaction, WAYS_KIND, &ledger.ways, &former.ways)?;
+    if ledger.cables != former.cables {
+        transaction.put(cables_key(), ledger.cables.as_ref(), Expect::Any)?;
     }
-    for node in known.keys().filter(|node| !books.contains_key(*node)) {
-        transaction.delete(Key::new(PORT_NUMBERS_KIND, node), Expect::Any);
+    Ok(())
+}
+
+/// Adds what differs of documents about one node each.
+fn add_of_nodes<T: Serialize + Eq>(
+    transaction: &mut Transaction,
+    kind: &str,
+    now: &BTreeMap<NodeName, Arc<T>>,
+    former: &BTreeMap<NodeName, Arc<T>>,
+) -> Result<(), StoreError> {
+    for (node, about) in now.iter().filter(|(node, about)| former.get(*node) != Some(*about)) {
+        transaction.put(Key::new(kind, node), about.as_ref(), Expect::Any)?;
+    }
+    for node in former.keys().filter(|node| !now.contains_key(*node)) {
+        transaction.delete(Key::new(kind, node), Expect::Any);
     }
     Ok(())
 }
@@ -143,6 +165,10 @@ pub(super) fn add_programs<'p>(
 /// Where a node's is.
 pub(super) fn program_key(node: &NodeName) -> Key {
     Key::new(PROGRAM_KIND, node)
+}
+
+fn cables_key() -> Key {
+    Key::new(CABLES_KIND, "current")
 }
 
 fn head_key() -> Key {

@@ -13,6 +13,7 @@ pub(crate) mod settle;
 use crate::declared::{Declared, Snapshot};
 use crate::error::ControllerError;
 use crate::southbound::fleet::Fleet;
+use crate::southbound::links::Board;
 use catena_model::id::ChainId;
 use catena_model::slice::{Slice, SliceStatus};
 use catena_model::status::{ChainState, ChainStatus};
@@ -89,6 +90,7 @@ pub(crate) struct Reconciler {
     signals: mpsc::Receiver<News>,
     situation: watch::Sender<Situation>,
     found: watch::Receiver<health::Found>,
+    links: watch::Receiver<Board>,
 }
 
 /// Reads what was known before the last stop and makes the first plan.
@@ -98,12 +100,13 @@ pub(crate) fn prepare(
     fleet: Arc<Fleet>,
     found: watch::Receiver<health::Found>,
 ) -> Result<(Signals, watch::Receiver<Situation>, Reconciler), ControllerError> {
+    let links = fleet.links.follow();
     let mut planner = Planner::resume(store, fleet, declared.snapshot())?;
     planner.advance(Vec::new(), declared.snapshot());
     let (sender, signals) = mpsc::channel(SIGNALS_MAX);
     let (situation, watcher) = watch::channel(planner.situation());
     let declared = declared.subscribe();
-    Ok((sender, watcher, Reconciler { planner, declared, signals, situation, found }))
+    Ok((sender, watcher, Reconciler { planner, declared, signals, situation, found, links }))
 }
 
 impl Reconciler {
@@ -116,6 +119,7 @@ impl Reconciler {
                 signal = self.signals.recv() => news.push(signal.ok_or_else(ended)?),
                 changed = self.declared.changed() => changed.map_err(|_| ended())?,
                 changed = self.found.changed() => changed.map_err(|_| ended())?,
+                changed = self.links.changed() => changed.map_err(|_| ended())?,
                 () = tokio::time::sleep(RETRY_WAIT), if self.planner.is_in_trouble() => {}
             }
             while news.len() < SIGNALS_MAX

@@ -74,6 +74,7 @@ impl Planner {
         for news in news {
             self.take(news);
         }
+        self.reconciler.hear_links(self.fleet.links.told());
         if let Err(error) = self.plan() {
             tracing::error!("the plan cannot be carried out: {error}");
             self.trouble = Some(format!("the controller cannot record its plan: {error}"));

@@ -61,6 +61,11 @@ impl LinkBoard {
         });
     }
 
+    /// What was told last.
+    pub(crate) fn told(&self) -> ToldLinks {
+        self.told.borrow().links.clone()
+    }
+
     /// What was told last, and a word when there is news.
     pub(crate) fn follow(&self) -> watch::Receiver<Board> {
         self.told.subscribe()

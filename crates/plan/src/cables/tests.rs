@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::inventory::NodeFacts;
-use crate::port_numbers::number_links;
+use crate::port_numbers::number_ports;
+use crate::sends::Sends;
 use crate::topology::{NodeKind, Topology};
 use catena_model::BlueprintNumber;
 use catena_model::program::Underlay;
@@ -53,7 +54,7 @@ impl Town {
             };
             town.told.insert(name(node), Arc::new((1..=3).map(state).collect()));
         }
-        number_links(&mut town.books, &town.inventory, BlueprintNumber(1));
+        number_ports(&mut town.books, &town.inventory, &Sends::default(), BlueprintNumber(1));
         town
     }
 
@@ -197,7 +198,7 @@ fn a_link_without_a_number_says_so() {
     let links: BTreeSet<String> = (0..256).map(|at| format!("eth{at:03}")).collect();
     town.books.clear();
     town.inventory.nodes.get_mut(&name("a")).unwrap().links = Some(Arc::new(links));
-    number_links(&mut town.books, &town.inventory, BlueprintNumber(1));
+    number_ports(&mut town.books, &town.inventory, &Sends::default(), BlueprintNumber(1));
     let reports = town.reports();
     let without: Vec<_> =
         reports.iter().filter(|link| link.state == LinkCondition::NoNumber).collect();

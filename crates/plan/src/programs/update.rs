@@ -10,8 +10,8 @@ use crate::ledger::{PathPhase, PathRecord};
 use catena_model::entry::{Entries, RuleKey};
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId};
 use catena_model::program::{
-    ChainEntry, ExitEntry, ExitPlace, Location, MacEntry, NeighbourEntry, NetworkEntry, NodeEntry,
-    PinEntry, PortEntry, PortRole, RuleEntry, TunnelEntry,
+    ChainEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, NodeEntry, PinEntry, PortEntry,
+    PortRole, RuleEntry, TunnelEntry,
 };
 use catena_model::resource::{Network, OwnTraffic, Port};
 use catena_model::{NodeName, PathId};
@@ -21,7 +21,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Sets or strikes out an entry; one that stays as it was is not touched.
-fn set<K: Ord + Clone, E: PartialEq>(table: &mut Table<K, Arc<E>>, key: K, entry: Option<E>) {
+pub(super) fn set<K: Ord + Clone, E: PartialEq>(
+    table: &mut Table<K, Arc<E>>,
+    key: K,
+    entry: Option<E>,
+) {
     match entry {
         Some(entry) if table.get(&key).is_some_and(|known| **known == entry) => {}
         Some(entry) => {
@@ -52,12 +56,12 @@ pub(super) fn of_nodes(
 
 /// The update, as far as it has come.
 pub(super) struct Update<'u> {
-    programs: Programs,
-    from: Sources<'u>,
-    to: Sources<'u>,
+    pub(super) programs: Programs,
+    pub(super) from: Sources<'u>,
+    pub(super) to: Sources<'u>,
     /// Chains with a path that differs.
     chains: BTreeSet<ChainId>,
-    ports: BTreeSet<PortId>,
+    pub(super) ports: BTreeSet<PortId>,
     /// Ports whose MAC and addresses are to be looked at.
     stations: BTreeSet<PortId>,
     machines: BTreeSet<Machine>,
@@ -89,8 +93,9 @@ impl<'u> Update<'u> {
     }
 
     pub(super) fn finish(mut self) -> Programs {
-        self.take_links();
+        self.take_port_numbers();
         self.take_paths();
+        self.take_routes();
         for chain in std::mem::take(&mut self.chains) {
             self.make_pins(chain);
             self.make_chain(chain);
@@ -122,32 +127,6 @@ impl<'u> Update<'u> {
 
     fn entries(&mut self, node: &NodeName) -> Option<&mut Entries> {
         self.programs.entries_mut(node)
-    }
-
-    // ----- links -----
-
-    fn take_links(&mut self) {
-        let (from, to) = (self.from.port_numbers, self.to.port_numbers);
-        for node in from.keys().chain(to.keys()).collect::<BTreeSet<&NodeName>>() {
-            let (former, now) = (from.get(node), to.get(node));
-            if let (Some(former), Some(now)) = (former, now)
-                && Arc::ptr_eq(former, now)
-            {
-                continue;
-            }
-            let Some(entries) = self.programs.entries_of_any_mut(node) else { continue };
-            // A number may have come to another interface: what goes, goes first.
-            for (_, number) in former.into_iter().flat_map(|book| book.iter()) {
-                let is_kept = now.is_some_and(|book| book.iter().any(|(_, kept)| kept == number));
-                if !is_kept {
-                    entries.exits.remove(&number);
-                }
-            }
-            for (interface, number) in now.into_iter().flat_map(|book| book.iter()) {
-                let to = ExitPlace::Link(interface.to_owned());
-                set(&mut entries.exits, number, Some(ExitEntry { number, to }));
-            }
-        }
     }
 
     // ----- paths -----
@@ -338,7 +317,7 @@ impl<'u> Update<'u> {
     }
 
     fn make_port(&mut self, id: PortId) {
-        let mut wanted = self.port_entries(id);
+        let (to, mut wanted) = (self.to, self.port_entries(id));
         let mut moved = Vec::new();
         for (node, program) in &mut self.programs.nodes {
             let ports = &mut program.entries.ports;
@@ -348,6 +327,9 @@ impl<'u> Update<'u> {
                 moved.push((node.clone(), networks));
             }
             set(ports, id, entry);
+        }
+        for node in to.port_numbers.keys() {
+            self.make_exit(node, id);
         }
         for (node, (old, new)) in moved {
             for (edit, network) in [(Edit::Remove, old), (Edit::Add, new)] {

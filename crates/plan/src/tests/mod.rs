@@ -1,6 +1,7 @@
 //! The planner as a whole: what it makes of what is declared and of what nodes say.
 
 mod changes;
+mod fabric;
 mod fields;
 mod golden;
 mod graphs;
@@ -15,6 +16,7 @@ mod rig;
 mod slice_checks;
 mod slice_drain;
 mod slices;
+mod source_routes;
 mod steps;
 mod stored;
 mod touched;

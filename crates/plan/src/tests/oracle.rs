@@ -7,7 +7,7 @@ use crate::{Blueprint, Direction, Intent, Inventory, Ledger, PathPhase, PathReco
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{
     ChainEntry, ExitEntry, ExitPlace, HopKind, Location, MacEntry, NeighbourEntry, NetworkEntry,
-    PathEntry, PinEntry, PortEntry, PortRole, RuleEntry, TunnelEntry,
+    PathEntry, PinEntry, PortEntry, PortRole, RouteEntry, RuleEntry, TunnelEntry,
 };
 use catena_model::resource::{Network, OwnTraffic, Port};
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, ProjectId};
@@ -25,7 +25,7 @@ pub(crate) fn assert_programs(blueprint: &Blueprint, intent: &Intent, inventory:
         let itself = NodeProgram {
             choice_seed: blueprint.ledger.choice_seed,
             discovery_key: blueprint.ledger.discovery_key,
-            exits: exits(&blueprint.ledger, node),
+            exits: exits(&blueprint.ledger, node, &[]),
             ..NodeProgram::empty(node.clone(), told.number, facts.underlay)
         };
         assert_eq!(told, itself, "a switch knows nothing of tenants");
@@ -75,17 +75,45 @@ fn programs(
     inventory.nodes.keys().filter_map(|node| Some((node.clone(), make(node)?))).collect()
 }
 
-/// What port numbers stand for at a node, in their order.
-fn exits(ledger: &Ledger, node: &NodeName) -> Vec<ExitEntry> {
+/// What port numbers stand for at a node, in their order; those of ports only where the port is.
+fn exits(ledger: &Ledger, node: &NodeName, ports: &[PortEntry]) -> Vec<ExitEntry> {
     let books = ledger.port_numbers.get(node).into_iter();
-    let links = books.flat_map(|book| book.iter());
-    let entry = |(interface, number): (&str, _)| ExitEntry {
-        number,
-        to: ExitPlace::Link(interface.to_owned()),
+    let entries = books.flat_map(|book| book.places()).map(|(number, to)| ExitEntry { number, to });
+    let is_there = |exit: &ExitEntry| match exit.to {
+        ExitPlace::Link(_) => true,
+        ExitPlace::Port(id) => ports.iter().any(|port| port.id == id),
     };
-    let mut exits: Vec<ExitEntry> = links.map(entry).collect();
+    let mut exits: Vec<ExitEntry> = entries.filter(is_there).collect();
     exits.sort_by_key(|exit| exit.number);
     exits
+}
+
+/// The ways of a node to the ports that any path on source routes leads to from there, looked up path by path.
+fn routes(
+    ledger: &Ledger,
+    intent: &Intent,
+    inventory: &Inventory,
+    node: &NodeName,
+) -> Vec<RouteEntry> {
+    let mut ends: BTreeMap<PortId, BTreeSet<NodeName>> = BTreeMap::new();
+    for path in ledger.paths.values() {
+        for (port, send) in path.sends() {
+            if send.origins(inventory.nodes.keys()).contains(&node) {
+                ends.entry(port).or_default().insert(send.to);
+            }
+        }
+    }
+    let route = |(port, ends): (PortId, BTreeSet<NodeName>)| {
+        let declared = intent.ports.get(&port).and_then(|port| port.node.as_ref());
+        let end = declared.filter(|end| ends.contains(end)).or(ends.first())?;
+        let legs = ledger.ways.get(node)?.get(end)?;
+        let last = ledger.port_numbers.get(end)?.of_port(port)?;
+        Some(RouteEntry {
+            to: port,
+            ports: legs.iter().map(|leg| leg.port).chain([last]).collect(),
+        })
+    };
+    ends.into_iter().filter_map(route).collect()
 }
 
 /// What belongs to functions.
@@ -106,7 +134,6 @@ fn program(
     let mut program = NodeProgram::empty(node.clone(), BlueprintNumber(0), facts.underlay);
     program.choice_seed = ledger.choice_seed;
     program.discovery_key = ledger.discovery_key;
-    program.exits = exits(ledger, node);
     program.tunnels = inventory
         .nodes
         .iter()
@@ -114,6 +141,8 @@ fn program(
         .map(|(other, facts)| TunnelEntry { node: other.clone(), address: facts.underlay.address })
         .collect();
     program.ports = local_ports(node, ledger, intent, functions);
+    program.exits = exits(ledger, node, &program.ports);
+    program.routes = routes(ledger, intent, inventory, node);
     add_paths(&mut program, ledger, inventory);
     add_networks(&mut program, intent);
     Some(program)

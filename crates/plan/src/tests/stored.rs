@@ -6,7 +6,7 @@ use crate::{Blueprint, Ledger};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A ledger as a store gives it back: a head, and each path on its own.
+/// A ledger as a store gives it back: a head, and the rest beside it.
 pub(crate) fn stored(ledger: &Ledger) -> Ledger {
     fn again<T: Serialize + DeserializeOwned>(document: &T) -> T {
         serde_json::from_str(&serde_json::to_string(document).unwrap()).unwrap()
@@ -15,7 +15,14 @@ pub(crate) fn stored(ledger: &Ledger) -> Ledger {
     assert!(head.paths.is_empty(), "the head has none");
     let paths = ledger.paths.iter().map(|(id, record)| (*id, again(record)));
     let port_numbers = ledger.port_numbers.iter().map(|(node, book)| (node.clone(), again(book)));
-    Ledger { paths: paths.collect(), port_numbers: port_numbers.collect(), ..head }
+    let ways = ledger.ways.iter().map(|(node, ways)| (node.clone(), again(ways)));
+    Ledger {
+        paths: paths.collect(),
+        port_numbers: port_numbers.collect(),
+        cables: again(&ledger.cables),
+        ways: ways.collect(),
+        ..head
+    }
 }
 
 impl World {
