@@ -176,7 +176,8 @@ impl fmt::Display for Relation {
 }
 
 const FORMS: &str = "write 'order', 'interfaces', 'hops', 'paths', 'shares within 2', 'moves', \
-    'both_versions', 'streams', 'users', 'route', 'sum v4 = v1 + v2', or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
+    'both_versions', 'streams', 'users', 'route', 'sum v4 = v1 + v2', \
+    or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
     throughput, unaccounted, ring_full, deploy_per_function, unanswered, changes, receipts, lost, \
     duplicated, mixed, overtaken, stalled, broken, isolation";
 
