@@ -109,17 +109,19 @@ def as_they_came(sights):
     return sights
 
 
-def read_pcap(path):
-    """Yields (time in seconds, frame bytes) of a classic pcap file."""
+def read_pcap(path, whole=False):
+    """Yields (time in seconds, frame bytes) of a classic pcap file; with `whole` none may be cut."""
     data, order, unit = read(path)
     at = 24
     while at < len(data):
         if at + 16 > len(data):
             raise Unreadable(f"{path}: ends inside a packet header")
-        seconds, part, kept, _ = struct.unpack(order + "IIII", data[at:at + 16])
+        seconds, part, kept, length = struct.unpack(order + "IIII", data[at:at + 16])
         at += 16
         if at + kept > len(data):
             raise Unreadable(f"{path}: ends inside a packet")
+        if whole and kept < length:
+            raise Unreadable(f"{path}: holds {kept} of {length} bytes of a packet")
         yield seconds + part * unit / 1e9, data[at:at + kept]
         at += kept
 

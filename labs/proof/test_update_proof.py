@@ -8,6 +8,7 @@ import unittest
 
 import captures
 import update_proof
+from test_carriers import carry
 
 NODES = ["S", "D", "v1", "v2", "v3"]
 MACS = {node: f"02:00:00:00:00:{index + 1:02x}" for index, node in enumerate(NODES)}
@@ -51,7 +52,8 @@ def good():
 
 
 def prove(sights, lost=0, counted=None, sent=None, received=None, versions=None,
-          magic=0xA1B23C4D, stamped_late=()):
+          magic=0xA1B23C4D, stamped_late=(), carriers=None, carriers_lost=0,
+          carriers_cut=None):
     with tempfile.TemporaryDirectory() as folder:
         groups = {"endpoints": {}, "functions": {}}
         unit = 1 if magic == 0xA1B23C4D else 1000
@@ -67,6 +69,14 @@ def prove(sights, lost=0, counted=None, sent=None, received=None, versions=None,
                         time += dict(stamped_late).get((node, time), 0)
                         file.write(struct.pack("<IIII", time // 10**9, time % 10**9 // unit,
                                                len(data[:80]), len(data)) + data[:80])
+        if carriers is not None:
+            groups["carriers"] = [{"node": "h1", "interface": "data0", "pcap": "h1.pcap",
+                                   "lost": carriers_lost}]
+            with open(os.path.join(folder, "h1.pcap"), "wb") as file:
+                file.write(struct.pack("<IHHiIII", magic, 2, 4, 0, 0, 262144, 1))
+                for data in carriers:
+                    kept = data[:carriers_cut]
+                    file.write(struct.pack("<IIII", 1, 0, len(kept), len(data)) + kept)
         lab = {**groups, "versions": versions or VERSIONS,
                "stream": {"source": "S", "destination": "D", "port": 5001, "sent": sent,
                           "received": received}}
@@ -98,6 +108,41 @@ class Proof(unittest.TestCase):
             self.assertEqual([result[key] for key in ("changes", "sent", "both_versions")], [2, 6, 2])
             first = result["each"][0]
             self.assertEqual((first["kind"], first["old"], first["new"]), ("insert", 2, 2))
+
+    def test_a_chain_that_is_moved_is_proved_by_what_carried_each_packet(self):
+        versions = [{"functions": ["v1"], "encapsulation": name, "kind": "encapsulation",
+                     "asked": asked * MS, "over": asked and (asked + 4) * MS}
+                    for asked, name in ((0, "nsh"), (10, "mpls"), (20, "source-route/native"))]
+        sights = sum((journey(number, ["v1"], start) for number, start in
+                      enumerate((1, 11, 12, 21, 22, 30))), [])
+        carriers = ["nsh", "nsh", "mpls", "mpls", "source-route/native", "source-route/native"]
+
+        def frames(names):
+            # Each leg is a frame of its own.
+            return [data for number, name in enumerate(names) for hops in (64, 63)
+                    for data in carry(name, [frame("v1", True, number, hops)])]
+
+        rows = carry("nsh", [frame("v1", True, number, 64) for number in (0, 1)])
+        self.assertEqual(len(rows), 1)
+        for seen in (frames(carriers), rows + frames(carriers)[4:]):
+            status, result = prove(sights, versions=versions, carriers=seen)
+            self.assertEqual(status, 0, result)
+            self.assertEqual((result["both_versions"], result["changes"]), (2, 2))
+            self.assertEqual([change["encapsulation"] for change in result["each"]],
+                             ["mpls", "source-route/native"])
+        more = frames(carriers) + carry("mpls", [frame("v1", True, 0, 62)])
+        wrong = self.wrong(sights, "mixed", versions=versions, carriers=more)
+        self.assertIn("took v1 over mpls and nsh; in force was v1 over nsh", wrong["violations"][0])
+        early = frames(["mpls"] + carriers[1:])
+        self.wrong(sights, "mixed", versions=versions, carriers=early)
+        unseen = frames(carriers)[:-2]
+        wrong = self.wrong(sights, "mixed", versions=versions, carriers=unseen)
+        self.assertIn("took v1 over nothing", wrong["violations"][0])
+        whole = frames(carriers)
+        self.wrong(sights, "capture_faults", versions=versions, carriers=whole, carriers_lost=3)
+        self.assertEqual(prove(sights, versions=versions, carriers=whole, carriers_cut=80)[0], 2)
+        # What carries them is not looked at: then no version follows from the one before.
+        self.assertEqual(prove(sights, versions=versions)[0], 2)
 
     def test_what_was_under_way_on_the_old_version_is_counted(self):
         # Packet 4 leaves on the new version before packet 3, on the old one, has arrived.

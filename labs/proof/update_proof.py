@@ -10,7 +10,11 @@ every function, inside their own namespaces, and a JSON description:
      "functions": {"v1": {"customer": {...}}},
      "stream": {"source": "S", "destination": "D", "port": 5001, "sent": 1000, "received": 1000},
      "versions": [{"functions": ["v1"], "kind": "first", "asked": 0, "over": null},
-                  {"functions": ["v1", "v2"], "kind": "insert", "asked": 17.., "over": 17..}]}
+                  {"functions": ["v1", "v2"], "kind": "insert", "asked": 17.., "over": 17..}],
+     "carriers": [{"node": "h1", "interface": "data0", "pcap": "h1.data0.pcap", "lost": 0}]}
+
+`carriers`, if they are given, are captures of what came in from other nodes: then each version says its
+`encapsulation`, and a packet has taken a version whole if it was in no other between any two nodes.
 
 `asked` and `over` are times in ns since 1970, by the clock of the captures: when the change to this
 version was asked for, and when nothing could be under way on the version before any more (null: the
@@ -18,8 +22,8 @@ next change). A version is in force for packets sent between `asked` and the `ov
 
     lost        sent by the source and never seen at the destination
     duplicated  seen twice, with one hop limit, anywhere
-    mixed       whose ordered list of visited functions is not exactly one version that was in force
-                when it was sent
+    mixed       whose ordered list of visited functions, and all that carried it, is not exactly one version
+                that was in force when it was sent
     overtaken   that was seen at a function or at the destination behind a packet that was sent later
                 on the same version, by the order of the frames in the captures; a shorter new path may
                 overtake the old one
@@ -38,6 +42,7 @@ from collections import Counter, defaultdict
 
 import captures
 from captures import Capture, Unreadable, as_they_came, distrust
+from carriers import read_carriers
 
 EXAMPLES_MAX = 20  # violations told in full; all are counted
 TIME_BITS = 64  # of a sight packed into one number: hops passed, time, spot
@@ -111,7 +116,7 @@ def path_of(spots, names):
 class Judge:
     """Judges one packet after the other."""
 
-    def __init__(self, lab, spots):
+    def __init__(self, lab, spots, carried):
         stream = lab["stream"]
         ends = [number for number, (group, node, _, is_in) in enumerate(spots.names)
                 if group == "endpoints" and (node, is_in) in
@@ -120,7 +125,11 @@ class Judge:
         self.destination = {n for n in ends if spots.names[n][3]}
         self.names, self.paths = spots.names, {}
         versions = lab["versions"]
-        self.versions = [tuple(version["functions"]) for version in versions]
+        self.carried = carried
+        # None: what carries it was not looked at.
+        self.versions = [(tuple(version["functions"]),
+                          version["encapsulation"] if carried is not None else None)
+                         for version in versions]
         self.asked = [version["asked"] for version in versions]
         if self.asked != sorted(self.asked):
             raise Unreadable("the versions are not in the order of their times")
@@ -142,7 +151,14 @@ class Judge:
         return [index for index in range(newest, -1, -1)
                 if index == newest or self.over[index] >= time]
 
-    def judge(self, seen):
+    def name(self, path, carriers):
+        """A version in words."""
+        told = " ".join(path) or "no function"
+        if self.carried is None:
+            return told
+        return f"{told} over {' and '.join(sorted(filter(None, carriers))) or 'nothing'}"
+
+    def judge(self, number, seen):
         """(kind, text) of what is wrong, or (None, (version, its times, its spots))."""
         seen.sort()
         mask = (1 << SPOT_BITS) - 1
@@ -170,11 +186,14 @@ class Judge:
         passed = (seen[-1] >> SPOT_BITS + TIME_BITS) - (seen[0] >> SPOT_BITS + TIME_BITS)
         if passed != len(path):
             return "mixed", f"passed {passed} routers and was seen at {len(path)} functions"
+        carriers = set() if self.carried is None else self.carried.get(number, set())
         for version in self.in_force(times[0]):
-            if self.versions[version] == path:
+            functions, carrier = self.versions[version]
+            if functions == path and (carrier is None or carriers == {carrier}):
                 return None, (version, times, spots)
-        allowed = " or ".join(" ".join(self.versions[v]) for v in self.in_force(times[0]))
-        return "mixed", f"took {' '.join(path) or 'no function'}; in force was {allowed}"
+        in_force = [self.versions[version] for version in self.in_force(times[0])]
+        allowed = " or ".join(self.name(functions, {carrier}) for functions, carrier in in_force)
+        return "mixed", f"took {self.name(path, carriers)}; in force was {allowed}"
 
 
 def changes_of(lab, journeys):
@@ -188,6 +207,7 @@ def changes_of(lab, journeys):
         behind = [pair for pair in old if first is not None and pair[1] > first]
         lines.append({
             "kind": versions[index].get("kind"), "functions": versions[index]["functions"],
+            "encapsulation": versions[index].get("encapsulation"),
             "old": len(old), "new": len(new), "in_flight": len(behind),
             "sent_on_old_after_new": sum(sent > first for sent, _ in behind),
         })
@@ -212,12 +232,17 @@ def prove(lab, folder):
     """The verdict, as it goes into the output file."""
     verdict = Verdict()
     spots = Spots(lab)
-    judge = Judge(lab, spots)
     packets = read_sights(lab, folder, spots, verdict)
+    carried = None
+    if lab.get("carriers") is not None:
+        complain = lambda text: verdict.complain("capture", text)
+        whose = read_carriers(lab["carriers"], folder, lab["stream"]["port"], complain)
+        carried = {who[8:]: carriers for who, carriers in whose.items()}
+    judge = Judge(lab, spots, carried)
     journeys = [[] for _ in lab["versions"]]
     sent = arrived = 0
     for number, seen in sorted(packets.items()):
-        kind, found = judge.judge(seen)
+        kind, found = judge.judge(number, seen)
         sent += kind != "capture"
         arrived += kind not in ("capture", "lost")
         if kind is None:

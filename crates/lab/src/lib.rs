@@ -27,8 +27,8 @@ pub use supervisor::{
 };
 pub use up::{RunningLab, up};
 pub use vocabulary::{
-    BitRate, ChangeKind, Claim, Endpoint, Flood, Function, Lab, LabChain, LabFileError, Link, Load,
-    Metric, Network, Ordered, Plain, Plot, PlotKind, Relation, Seconds, Statement, Sweep, Tenant,
-    Tool, Traffic, Updates, Users, Version,
+    BitRate, ChangeKind, Claim, Endpoint, Flood, Function, Lab, LabChain, LabFileError, Link,
+    LinkEnd, Load, Metric, Network, NodeCable, Ordered, Plain, Plot, PlotKind, Relation, Seconds,
+    Statement, Sweep, Tenant, Tool, Traffic, Updates, Users, Version,
 };
 pub use wiring::NoRoom;

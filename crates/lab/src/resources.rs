@@ -1,17 +1,18 @@
 //! Declares a wired lab to its controller through the API: networks, subnets, ports, and waits
-//! until every node has them. Refuses to know chains.
+//! until every node has them and every cable is found. Refuses to know chains.
 
 use crate::error::{LabError, Result};
 use crate::supervisor::{LabStatus, Started, status};
-use crate::vocabulary::Lab;
+use crate::vocabulary::{Lab, LinkEnd};
 use crate::wiring::{PortPlan, WiringPlan};
 use catena_client::{Client, ClientError, Kind};
+use catena_model::discovery::LinkReport;
 use catena_model::status::NodeReport;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long nodes may take to connect, or to have all their ports.
+/// How long nodes may take to connect, to have all their ports, or to find all their cables.
 pub(crate) const NODES_WAIT: Duration = Duration::from_secs(20);
 /// Pause between two looks.
 const NODES_PAUSE: Duration = Duration::from_millis(20);
@@ -76,22 +77,33 @@ fn port_body(port: &PortPlan, network: &DeclaredNetwork) -> Value {
     })
 }
 
-/// Waits until `is_done` holds for every node; what it answers is what is missing.
+/// Waits until nothing is missing of any node.
 pub(crate) fn wait_for_nodes(
     client: &Client,
     started: &Started,
     lab: &Lab,
     missing: &dyn Fn(&NodeReport) -> Option<String>,
 ) -> Result<()> {
+    wait(started, lab, &|| Ok(first_missing(&client.nodes()?, lab, missing)))
+}
+
+/// Waits until every cable between nodes is found by both of its ends.
+pub(crate) fn wait_for_cables(client: &Client, started: &Started, lab: &Lab) -> Result<()> {
+    wait(started, lab, &|| Ok(first_unfound(&client.links()?, lab)))
+}
+
+/// Waits until nothing is missing; what it is, is said when it takes too long.
+fn wait(
+    started: &Started,
+    lab: &Lab,
+    missing: &dyn Fn() -> std::result::Result<Option<String>, ClientError>,
+) -> Result<()> {
     let start = Instant::now();
     loop {
         complain_of_the_dead(started, &status(started.name())?)?;
-        let reason = match client.nodes() {
-            Ok(nodes) => match first_missing(&nodes, lab, missing) {
-                None => return Ok(()),
-                Some(reason) => reason,
-            },
-            Err(ClientError::Unreachable { reason, .. }) => reason,
+        let reason = match missing() {
+            Ok(None) => return Ok(()),
+            Ok(Some(reason)) | Err(ClientError::Unreachable { reason, .. }) => reason,
             Err(error) => return Err(error.into()),
         };
         if start.elapsed() > NODES_WAIT {
@@ -106,12 +118,42 @@ fn first_missing(
     lab: &Lab,
     missing: &dyn Fn(&NodeReport) -> Option<String>,
 ) -> Option<String> {
-    lab.hosts.iter().find_map(|host| {
-        match nodes.iter().find(|report| report.status.node.as_str() == host) {
-            None => Some(format!("{host} has not connected to the controller")),
-            Some(report) => missing(report).map(|what| format!("{host}: {what}")),
+    lab.nodes().find_map(|node| {
+        match nodes.iter().find(|report| report.status.node.as_str() == node) {
+            None => Some(format!("{node} has not connected to the controller")),
+            Some(report) => missing(report).map(|what| format!("{node}: {what}")),
         }
     })
+}
+
+/// The first cable of the file that discovery has not found, with what each of its ends says.
+fn first_unfound(links: &[LinkReport], lab: &Lab) -> Option<String> {
+    lab.cables.iter().find_map(|cable| {
+        let [left, right] = &cable.ends;
+        let faults = [(left, right), (right, left)];
+        let faults =
+            faults.map(|(near, far)| Some(format!("{near} {}", not_joined(links, near, far)?)));
+        let faults: Vec<String> = faults.into_iter().flatten().collect();
+        let is_unfound = !faults.is_empty();
+        is_unfound.then(|| format!("cable {cable} is not found: {}", faults.join("; ")))
+    })
+}
+
+/// Why a link does not lead to the far end; none: it does.
+fn not_joined(links: &[LinkReport], near: &LinkEnd, far: &LinkEnd) -> Option<String> {
+    let is_it =
+        |link: &&LinkReport| link.node.as_str() == near.node && link.interface == near.interface;
+    let Some(link) = links.iter().find(is_it) else {
+        return Some("is not told of by its agent".to_owned());
+    };
+    match &link.cable {
+        Some(end) if end.node.as_str() == far.node && end.interface == far.interface => None,
+        Some(end) => Some(format!("leads to {end}")),
+        None => {
+            let state = || format!("is {} and hears nothing", link.state.word());
+            Some(link.trouble.as_ref().map_or_else(state, |trouble| format!("says: {trouble}")))
+        }
+    }
 }
 
 /// Is the node's agent there?
@@ -186,5 +228,44 @@ mod tests {
             assert!(missing.starts_with(told), "{missing}");
         }
         assert_eq!(not_settled(&with(2), &plan), None);
+    }
+
+    #[test]
+    fn a_cable_that_is_not_found_is_named_with_what_its_ends_say() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/tests/triangle.yaml");
+        let lab = Lab::read(file.as_ref(), false).unwrap();
+        let link = |near: &LinkEnd, far: &LinkEnd| {
+            let report = json!({
+                "node": near.node, "interface": near.interface, "number": 1, "state": "up",
+                "cable": {"node": far.node, "number": 1, "interface": far.interface},
+                "flooded": 0, "refused": 0, "neighbours": [],
+            });
+            serde_json::from_value::<LinkReport>(report).unwrap()
+        };
+        let ends = lab.cables.iter().map(|cable| &cable.ends);
+        let links: Vec<LinkReport> =
+            ends.flat_map(|[left, right]| [link(left, right), link(right, left)]).collect();
+        assert_eq!(first_unfound(&links, &lab), None);
+        let told = |change: fn(&mut Vec<LinkReport>)| {
+            let mut links = links.clone();
+            change(&mut links);
+            first_unfound(&links, &lab).unwrap()
+        };
+        let begins = "cable h1:l-a1 -- a1:l-h1 is not found: ";
+        let elsewhere = told(|links| links[0].cable = links[2].cable.clone());
+        assert_eq!(elsewhere, format!("{begins}h1:l-a1 leads to a2:1 (l-h2)"));
+        let silent = told(|links| links[0].cable = None);
+        assert_eq!(silent, format!("{begins}h1:l-a1 is up and hears nothing"));
+        let troubled = told(|links| {
+            links[0].cable = None;
+            links[0].trouble = Some("it carries nothing".into());
+            drop(links.remove(1));
+        });
+        assert_eq!(
+            troubled,
+            format!(
+                "{begins}h1:l-a1 says: it carries nothing; a1:l-h1 is not told of by its agent"
+            )
+        );
     }
 }

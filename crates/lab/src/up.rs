@@ -2,7 +2,7 @@
 //! down; refuses to know experiments.
 
 use crate::error::{LabError, Result};
-use crate::resources::{declare, not_connected, not_settled, wait_for_nodes};
+use crate::resources::{declare, not_connected, not_settled, wait_for_cables, wait_for_nodes};
 use crate::supervisor::{Doorway, StartOptions, Started};
 use crate::vocabulary::{Lab, LabChain};
 use crate::wiring::{self, WiringPlan};
@@ -80,12 +80,18 @@ impl RunningLab {
         let client = Client::new(format!("http://{}", started.api()), None)?;
         let start = Instant::now();
         wait_for_nodes(&client, &started, &lab, &not_connected)?;
-        tell(&format!("{} agents connected", lab.hosts.len()), start.elapsed().as_secs_f64());
+        tell(&format!("{} agents connected", plan.nodes.len()), start.elapsed().as_secs_f64());
         let start = Instant::now();
         declare(&client, &lab, &plan)?;
         wait_for_nodes(&client, &started, &lab, &|report| not_settled(report, &plan))?;
         let text = format!("{} networks, {} ports", lab.networks.len(), plan.ports.len());
         tell(&text, start.elapsed().as_secs_f64());
+        if !lab.cables.is_empty() {
+            let start = Instant::now();
+            wait_for_cables(&client, &started, &lab)?;
+            let text = format!("{} cables found by discovery", lab.cables.len());
+            tell(&text, start.elapsed().as_secs_f64());
+        }
         Ok(Self { lab, plan, client, started })
     }
 

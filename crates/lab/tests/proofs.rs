@@ -29,3 +29,13 @@ fn the_proof_of_updates_finds_every_made_up_fault() {
 fn the_proof_of_paths_finds_every_made_up_fault() {
     run("test_path_proof");
 }
+
+#[test]
+fn the_proof_of_routes_finds_every_made_up_fault() {
+    run("test_route_proof");
+}
+
+#[test]
+fn what_nodes_send_each_other_is_read_by_every_encapsulation() {
+    run("test_carriers");
+}

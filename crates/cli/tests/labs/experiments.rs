@@ -159,3 +159,20 @@ fn answers_of_a_symmetric_chain_meet_the_same_instances_in_reverse_order() {
 fn users_of_the_5g_test_bed_go_by_their_slices_also_while_one_moves() {
     passes("tests/slices.yaml");
 }
+
+/// Each datagram is proved at its functions, and at every link that it crossed.
+#[test]
+fn a_chain_over_source_routes_is_proved_switch_by_switch() {
+    passes("source-route.yaml");
+}
+
+/// Forty moves among NSH, MPLS and source routes; three times so many in the full test.
+#[test]
+fn a_chain_moves_among_encapsulations_under_a_stream_and_nothing_is_lost_doubled_or_mixed() {
+    let (more, runs) = if is_full() { ("sweep: {repeat: 3}\n", 3) } else { ("", 1) };
+    let update = &passes_with("source-route-moves.yaml", more)["update"];
+    let number = |key: &str| update[key].as_u64();
+    assert_eq!((number("changes"), number("both_versions")), (Some(40), Some(runs * 40)));
+    assert_eq!(["lost", "duplicated", "mixed"].map(number), [Some(0), Some(0), Some(0)]);
+    assert!(update["packets_per_second"].as_f64() >= Some(5_000.0), "{update}");
+}

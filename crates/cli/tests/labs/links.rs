@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::house::{CATENA, turn};
+use crate::house::{CATENA, in_own_house, turn};
 use crate::patience::wait_for;
 use catena_kernel::lldp_socket::LldpSocket;
 use catena_kernel::namespace::NetNamespace;
@@ -429,4 +429,39 @@ fn the_real_lldpd_and_our_nodes_show_each_other_by_name_and_port() {
     assert!(!seen["chassis"]["a"].is_null(), "its name: {seen}");
     assert_eq!(seen["port"]["id"]["value"], "eth2", "{seen}");
     assert_eq!(seen["port"]["descr"], "eth2", "{seen}");
+}
+
+/// Switches of a lab are nodes, and it stands when each of its cables is found; two between the same switches are two.
+#[test]
+fn a_lab_with_switches_stands_when_every_cable_of_its_file_is_found() {
+    in_own_house("triangle.yaml", |house| {
+        let links = house.client.links().unwrap();
+        let mut found: Vec<String> = links
+            .iter()
+            .map(|link| {
+                let far = link.cable.as_ref().unwrap();
+                format!("{}:{} {}:{}", link.node, link.interface, far.node, far.interface)
+            })
+            .collect();
+        found.sort();
+        assert_eq!(found.len(), 16, "{found:?}");
+        for cable in
+            ["a1:l-a2 a2:l-a1", "a1:l-a2-2 a2:l-a1-2", "h1:l-h3 h3:l-h1", "a3:l-h3 h3:l-a3"]
+        {
+            assert!(found.iter().any(|one| one == cable), "{cable} in {found:?}");
+        }
+        let drawn = house.tell(&["link", "list", "-o", "wide"]);
+        assert!(drawn.contains("l-a2-2 ──── a2:"), "{drawn}");
+        let roles: Vec<String> = house
+            .client
+            .nodes()
+            .unwrap()
+            .iter()
+            .map(|node| format!("{}={}", node.status.node, node.status.role.word()))
+            .collect();
+        assert!(
+            roles.contains(&"a1=switch".into()) && roles.contains(&"h1=host".into()),
+            "{roles:?}"
+        );
+    });
 }

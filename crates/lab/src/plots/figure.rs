@@ -371,7 +371,12 @@ mod tests {
     #[test]
     fn every_axis_of_changes_has_one_unit() {
         let mut run = RunEvidence::new("nsh".into(), None, None);
-        run.update = Some(Update { chain: "moving".into(), first: vec![], changes: vec![] });
+        run.update = Some(Update {
+            chain: "moving".into(),
+            first: vec![],
+            first_encapsulation: None,
+            changes: vec![],
+        });
         run.update_proof = Some(serde_json::json!({"each": [{"in_flight": 3}]}));
         let evidence = Evidence { runs: vec![run], ..Evidence::default() };
         let (lab, report) = report("chain-updates.yaml", evidence);

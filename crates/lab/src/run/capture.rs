@@ -1,11 +1,13 @@
-//! Captures at the interfaces of endpoints and functions. Knows tcpdump; refuses to know what the
-//! captures are judged for, except that millions of frames are taken more thriftily.
+//! Captures at the interfaces of endpoints and functions, and of what comes in from other nodes. Knows tcpdump;
+//! refuses to know what the captures are judged for, except that millions of frames are taken more thriftily.
 
 use super::proof::Question;
 use super::tool::Program;
 use crate::error::{LabError, Result};
 use crate::up::RunningLab;
 use crate::vocabulary::Lab;
+use crate::wiring::DATA_INTERFACE;
+use catena_model::topology::NodeRole;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,6 +26,10 @@ const SNAP_BYTES_USERS: &str = "256";
 const SAMPLED_BITS: u32 = 4;
 /// Spreads sequence numbers, which go by steps (Knuth's, 2³² by the golden ratio).
 const SPREAD: u32 = 2_654_435_761;
+/// What links bring of chains, in tcpdump's words.
+const SOURCE_ROUTES: &str = "ether proto 0x88b5";
+/// What the data network brings of chains: NSH and MPLS in tunnels.
+const TUNNELS: &str = "udp dst port 4790 or udp dst port 6635";
 /// Kernel buffer of a capture, in KiB.
 const BUFFER_KIB: &str = "8192";
 /// How long the last packets may take to reach their capture.
@@ -32,7 +38,10 @@ const SETTLE: Duration = Duration::from_millis(300);
 const SETTLE_BLOCKS: Duration = Duration::from_millis(1_300);
 struct Capture {
     node: String,
-    network: String,
+    /// Of an endpoint or function the network.
+    interface: String,
+    /// Is it of what comes in from other nodes?
+    is_between: bool,
     program: Program,
 }
 
@@ -48,6 +57,8 @@ pub(crate) struct Captured {
     pub(crate) folder: PathBuf,
     /// By node and network: hardware address, file, and what speaks against it.
     pub(crate) interfaces: Map<String, Value>,
+    /// Of what came in from other nodes: node, interface, file, and what speaks against it.
+    pub(crate) between: Vec<Value>,
 }
 
 impl Captures {
@@ -58,22 +69,30 @@ impl Captures {
         let question = Question::of(&running.lab);
         let is_thrifty = matches!(question, Question::Update | Question::Paths);
         let mut captures = Vec::new();
+        let mut start = |node: &str, interface: &str, is_between: bool, words: &[String]| {
+            let file = folder.join(pcap_name(node, interface));
+            let said = folder.join(format!("{node}.{interface}.txt"));
+            let mut command = Command::new("tcpdump");
+            command.args(["-n", "--time-stamp-precision=nano", "-Z", "root"]);
+            command.args(["-B", BUFFER_KIB, "-i", interface, "-w"]).arg(&file).args(words);
+            let program = Program::start(&running.doorway(node)?, command, &said)?;
+            let (node, interface) = (node.to_owned(), interface.to_owned());
+            captures.push(Capture { node, interface, is_between, program });
+            Ok::<_, LabError>(())
+        };
+        let of_ports = words(question, &running.lab);
         for node in &running.lab.capture {
-            let doorway = running.doorway(node)?;
-            for network in running.lab.networks_of(node) {
-                let file = folder.join(pcap_name(node, network));
-                let said = folder.join(format!("{node}.{network}.txt"));
-                let mut command = Command::new("tcpdump");
-                command.args(["-n", "--time-stamp-precision=nano", "-Z", "root"]);
-                command.args(["-B", BUFFER_KIB, "-i", network, "-w"]).arg(&file);
-                command.args(words(question, &running.lab));
-                let program = Program::start(&doorway, command, &said)?;
-                captures.push(Capture { node: node.clone(), network: network.clone(), program });
-            }
+            let networks = running.lab.networks_of(node);
+            networks.iter().try_for_each(|network| start(node, network, false, &of_ports))?;
+        }
+        for (node, interface, filter) in between(running) {
+            let words = [words(Question::Routes, &running.lab), vec![filter.to_owned()]].concat();
+            start(node, interface, true, &words)?;
         }
         for capture in &mut captures {
             capture.program.wait_for("listening on")?;
         }
+        let is_thrifty = is_thrifty || running.lab.captures_links;
         let settle = if is_thrifty { SETTLE_BLOCKS } else { SETTLE };
         Ok(Self { folder: folder.to_path_buf(), settle, captures })
     }
@@ -86,16 +105,35 @@ impl Captures {
         counted: &BTreeMap<String, u64>,
     ) -> Result<Captured> {
         std::thread::sleep(self.settle);
-        let mut interfaces: Map<String, Value> = Map::new();
-        for Capture { node, network, program } in self.captures {
-            let said = program.interrupt()?;
-            let mut interface = interface_of(running, &node, &network, lost_in(&said));
-            interface["counted"] = json!(counted.get(&format!("{node}@{network}")));
-            let entry = interfaces.entry(node).or_insert_with(|| json!({}));
-            entry[network] = interface;
+        let mut captured =
+            Captured { folder: self.folder, interfaces: Map::new(), between: Vec::new() };
+        for Capture { node, interface, is_between, program } in self.captures {
+            let lost = lost_in(&program.interrupt()?);
+            if is_between {
+                let pcap = pcap_name(&node, &interface);
+                captured.between.push(
+                    json!({"node": node, "interface": interface, "pcap": pcap, "lost": lost}),
+                );
+                continue;
+            }
+            let mut of_port = interface_of(running, &node, &interface, lost);
+            of_port["counted"] = json!(counted.get(&format!("{node}@{interface}")));
+            captured.interfaces.entry(node).or_insert_with(|| json!({}))[interface] = of_port;
         }
-        Ok(Captured { folder: self.folder, interfaces })
+        Ok(captured)
     }
+}
+
+/// Where chains come in from other nodes, if that is captured: node, interface, and which frames are theirs.
+fn between(running: &RunningLab) -> impl Iterator<Item = (&str, &str, &'static str)> {
+    let nodes = running.plan.nodes.iter().filter(|_| running.lab.captures_links);
+    nodes.flat_map(|node| {
+        let links =
+            node.links.iter().map(|link| (node.name.as_str(), link.as_str(), SOURCE_ROUTES));
+        let is_host = node.role == NodeRole::Host;
+        let tunnels = is_host.then_some((node.name.as_str(), DATA_INTERFACE, TUNNELS));
+        links.chain(tunnels)
+    })
 }
 
 /// What is kept of what, in tcpdump's words.
@@ -105,6 +143,8 @@ fn words(question: Question, lab: &Lab) -> Vec<String> {
         Question::Update | Question::Paths => &["-s", SNAP_BYTES_OURS],
         Question::Steering => &["--immediate-mode", "-s", SNAP_BYTES, "udp"],
         Question::Users => &["--immediate-mode", "-s", SNAP_BYTES_USERS, "udp"],
+        // What a data plane sends is not shown where it leaves, but where it comes in.
+        Question::Routes => &["-Q", "in"],
         Question::Streams => {
             let words = ["--immediate-mode", "-s", SNAP_BYTES].map(str::to_owned);
             return words.into_iter().chain([sampled(lab)]).collect();
@@ -132,8 +172,8 @@ fn sampled(lab: &Lab) -> String {
     )
 }
 
-fn pcap_name(node: &str, network: &str) -> String {
-    format!("{node}.{network}.pcap")
+fn pcap_name(node: &str, interface: &str) -> String {
+    format!("{node}.{interface}.pcap")
 }
 
 fn interface_of(running: &RunningLab, node: &str, network: &str, lost: u64) -> Value {

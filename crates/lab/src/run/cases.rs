@@ -13,11 +13,21 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// As in folders and messages.
+    /// As in folders and messages; a profile of source routes has a stroke in its name, and a folder none.
     pub(super) fn name(&self) -> String {
-        let encapsulation = self.encapsulation.map(Encapsulation::name);
-        let parts: Vec<&str> = self.chain.as_deref().into_iter().chain(encapsulation).collect();
+        let encapsulation = self.encapsulation.map(|one| one.name().replace('/', "-"));
+        let chain = self.chain.as_deref().into_iter();
+        let parts: Vec<&str> = chain.chain(encapsulation.as_deref()).collect();
         if parts.is_empty() { "all".to_owned() } else { parts.join("-") }
+    }
+
+    /// What carries a chain at first, where something else than its document says so.
+    pub(super) fn carrier_of(&self, lab: &Lab, chain: &LabChain) -> Option<Encapsulation> {
+        let updates = lab.updates.as_ref();
+        let moved = updates.filter(|updates| {
+            self.chain.as_ref().map_or(updates.chain == chain.name, |only| *only == chain.name)
+        });
+        self.encapsulation.or_else(|| moved?.begins_with)
     }
 }
 
@@ -65,6 +75,26 @@ pub(super) fn rounds<T>(repeats: u32, points: &[T]) -> impl Iterator<Item = (u32
 mod tests {
     use super::*;
     use std::path::Path;
+
+    #[test]
+    fn a_chain_begins_with_what_the_case_says_or_with_the_first_of_its_moves() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
+        let of = |file: &str, encapsulation: Option<Encapsulation>| {
+            let lab = Lab::read(&folder.join(file), false).unwrap();
+            Case { encapsulation, chain: None }.carrier_of(&lab, &lab.chains[0])
+        };
+        let native = Some(Encapsulation::SourceRouteNative);
+        assert_eq!(of("source-route.yaml", native), native);
+        assert_eq!(of("source-route.yaml", None), None);
+        assert_eq!(of("source-route-moves.yaml", None), Some(Encapsulation::Nsh));
+    }
+
+    #[test]
+    fn the_name_of_a_case_is_that_of_one_folder() {
+        let case =
+            Case { encapsulation: Some(Encapsulation::SourceRouteNative), chain: Some("C".into()) };
+        assert_eq!(case.name(), "C-source-route-native");
+    }
 
     #[test]
     fn lengths_and_places_of_the_tcp_lab_take_turns() {

@@ -32,6 +32,8 @@ pub struct RunEvidence {
     pub path_proof: Option<Value>,
     /// The independent proof's verdict on where streams of TCP went.
     pub stream_proof: Option<Value>,
+    /// The independent proof's verdict on where source-routed frames went.
+    pub route_proof: Option<Value>,
     /// Packets that entered each chain that was deployed, by its name.
     pub entered: BTreeMap<String, u64>,
     /// What the identity left over.
@@ -63,6 +65,7 @@ impl RunEvidence {
             update_proof: None,
             path_proof: None,
             stream_proof: None,
+            route_proof: None,
             entered: BTreeMap::new(),
             unaccounted: 0,
             ring_full: 0,

@@ -7,6 +7,7 @@ use super::cases::{Case, cases, rounds};
 use super::evidence::{DeploySample, Evidence, RunEvidence};
 use super::neighbours;
 use super::proof::{self, Question};
+use super::routes;
 use super::tool::{Place, TrafficResult, make};
 use super::updates::{Changing, Update};
 use super::users;
@@ -77,7 +78,7 @@ fn deploy_case(running: &RunningLab, case: &Case) -> Result<Vec<Standing>> {
     let mut deployed = Vec::new();
     for chain in running.lab.chains.iter().filter(is_of_case) {
         if !chain.document.chain.is_empty() {
-            let id = running.deploy(chain, case.encapsulation)?.chain;
+            let id = running.deploy(chain, case.carrier_of(&running.lab, chain))?.chain;
             deployed.push(Standing { name: chain.name.clone(), id });
         }
     }
@@ -98,7 +99,8 @@ fn run_once(
         Some(updates) => {
             let chain = case.chain.as_deref().unwrap_or(&updates.chain);
             neighbours::learn(running, updates)?;
-            Some(Changing::new(running, chain, case.encapsulation)?)
+            let carrier = running.lab.chain(chain).and_then(|it| case.carrier_of(&running.lab, it));
+            Some(Changing::new(running, chain, carrier)?)
         }
     };
     let captures = if running.lab.capture.is_empty() {
@@ -122,7 +124,11 @@ fn run_once(
             Question::Paths => evidence.path_proof = Some(verdict),
             Question::Streams => evidence.stream_proof = Some(verdict),
             // The experiment with users keeps its own.
-            Question::Users => {}
+            Question::Users | Question::Routes => {}
+        }
+        if running.lab.captures_links && !running.lab.cables.is_empty() {
+            let walks = routes::walks(&running.lab, case.encapsulation, &traffic, update.as_ref());
+            evidence.route_proof = Some(routes::ask(running, &captured, walks)?);
         }
     }
     evidence.traffic = traffic;

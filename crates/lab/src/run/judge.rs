@@ -2,6 +2,7 @@
 
 use super::evidence::{Evidence, RunEvidence};
 use super::flows;
+use super::routes;
 use super::statistics::median;
 use super::tool::TrafficResult;
 use super::updates::Update;
@@ -74,6 +75,7 @@ fn judge_claim(claim: &Claim, evidence: &Evidence) -> (bool, String) {
         Claim::BothVersions => both_versions(evidence),
         Claim::Streams => streams(evidence),
         Claim::Users => users(evidence),
+        Claim::Route => routes::judge(evidence),
         Claim::Compare { metric, subject, relation, value } => {
             match measured(evidence, *metric, subject.as_deref()) {
                 Ok(found) => (relation.holds(found, *value), metric.show(found)),

@@ -14,6 +14,7 @@ mod neighbours;
 mod proof;
 mod provenance;
 mod report;
+mod routes;
 mod statistics;
 mod streams;
 mod summary;

@@ -19,9 +19,11 @@ const UPDATE: &str = include_str!("../../../../labs/proof/update_proof.py");
 const PATHS: &str = include_str!("../../../../labs/proof/path_proof.py");
 const STREAMS: &str = include_str!("../../../../labs/proof/stream_proof.py");
 const USERS: &str = include_str!("../../../../labs/proof/user_proof.py");
+const ROUTES: &str = include_str!("../../../../labs/proof/route_proof.py");
 /// What several of them share.
-const SHARED: [(&str, &str); 2] = [
+const SHARED: [(&str, &str); 3] = [
     ("captures.py", include_str!("../../../../labs/proof/captures.py")),
+    ("carriers.py", include_str!("../../../../labs/proof/carriers.py")),
     ("steering_proof.py", STEERING),
 ];
 
@@ -38,6 +40,8 @@ pub(crate) enum Question {
     Streams,
     /// Did each slice's frames go by the functions of its tenant's chain, in order?
     Users,
+    /// Did each source-routed frame go where its ports lead? Asked beside the others.
+    Routes,
 }
 
 impl Question {
@@ -63,6 +67,7 @@ impl Question {
             Self::Paths => ("path_proof.py", PATHS),
             Self::Streams => ("stream_proof.py", STREAMS),
             Self::Users => ("user_proof.py", USERS),
+            Self::Routes => ("route_proof.py", ROUTES),
         }
     }
 }
@@ -82,11 +87,14 @@ pub(crate) fn judge(
         Question::Update => {
             tell("stream", stream(&running.lab, traffic));
             tell("versions", versions(update));
+            if running.lab.captures_links {
+                tell("carriers", json!(captured.between));
+            }
         }
         Question::Paths => tell("traffic", flows(&running.lab, traffic, update)),
         Question::Streams => tell("streams", streams(&running.lab, traffic, update)),
-        // What users sent is told by who made them.
-        Question::Users => {}
+        // What users sent is told by who made them, and of routes by `routes`.
+        Question::Users | Question::Routes => {}
     }
     ask(question, running, captured, told)
 }
@@ -112,7 +120,12 @@ pub(crate) fn ask(
     for (name, text) in SHARED {
         lay(name, text)?;
     }
-    let (told, output) = (folder.join("lab.json"), folder.join("proof.json"));
+    // One lab may be asked for its routes, too.
+    let names = match question {
+        Question::Routes => ["routes.json", "route_proof.json"],
+        _ => ["lab.json", "proof.json"],
+    };
+    let [told, output] = names.map(|name| folder.join(name));
     write_json(&told, &description)?;
     let mut command = Command::new("python3");
     command.args([&script, &told, &output]);
@@ -181,11 +194,12 @@ fn versions(update: Option<&Update>) -> Value {
     let Some(update) = update else { return Value::Null };
     let first = json!({
         "kind": "first", "functions": names_of(&update.first), "asked": 0, "over": null,
+        "encapsulation": update.first_encapsulation,
     });
     let changes = update.changes.iter().map(|change| {
         json!({
             "kind": change.kind, "functions": names_of(&change.steps),
-            "asked": change.asked, "over": change.over,
+            "encapsulation": change.encapsulation, "asked": change.asked, "over": change.over,
         })
     });
     std::iter::once(first).chain(changes).collect()
@@ -284,6 +298,7 @@ mod tests {
         let change = |version: &crate::vocabulary::Version| Change {
             kind: ChangeKind::Given,
             steps: version.steps.clone(),
+            encapsulation: version.encapsulation,
             asked: 1,
             answered: 2,
             over: None,
@@ -293,6 +308,7 @@ mod tests {
         let update = Update {
             chain: updates.chain.clone(),
             first: chain.document.chain.clone(),
+            first_encapsulation: None,
             changes: updates.versions.iter().map(change).collect(),
         };
         let traffic = lab.traffic.first().unwrap();

@@ -28,6 +28,8 @@ pub struct Change {
     pub kind: ChangeKind,
     /// What the chain became.
     pub steps: Vec<ChainStep>,
+    /// What carries it since, where the file says.
+    pub encapsulation: Option<Encapsulation>,
     /// When it was asked for.
     pub asked: u64,
     /// When the controller had answered: the next packet takes the new path.
@@ -45,6 +47,8 @@ pub struct Update {
     pub chain: String,
     /// What it was before.
     pub first: Vec<ChainStep>,
+    /// What carried it before, where the file says.
+    pub first_encapsulation: Option<Encapsulation>,
     /// The changes, in order.
     pub changes: Vec<Change>,
 }
@@ -67,6 +71,7 @@ impl Update {
 pub(crate) struct Changing<'c> {
     running: &'c RunningLab,
     chain: &'c LabChain,
+    /// What carries it, where the file says.
     encapsulation: Option<Encapsulation>,
     update: Update,
     /// Is a receipt waited for? A controller that gives none once gives none.
@@ -83,8 +88,13 @@ impl<'c> Changing<'c> {
             lab: running.lab.name.clone(),
             reason: format!("has no chain '{chain}'"),
         })?;
-        let first = chain.document.chain.clone();
-        let update = Update { chain: chain.name.clone(), first, changes: Vec::new() };
+        let encapsulation = encapsulation.or(chain.document.encapsulation);
+        let update = Update {
+            chain: chain.name.clone(),
+            first: chain.document.chain.clone(),
+            first_encapsulation: encapsulation,
+            changes: Vec::new(),
+        };
         Ok(Self { running, chain, encapsulation, update, has_receipts: true })
     }
 
@@ -117,20 +127,27 @@ impl<'c> Changing<'c> {
     }
 
     fn turn_to(&mut self, version: &Version) -> Result<Change> {
-        let document = ChainDocument {
-            chain: version.steps.clone(),
-            encapsulation: self.encapsulation.or(self.chain.document.encapsulation),
-            ..self.chain.document.clone()
-        };
+        let (client, name) = (&self.running.client, &self.chain.name);
         let before = self.report()?.receipt;
         let asked = now();
-        Deployment::update(&self.running.client, &self.chain.name, &document)?;
+        if let Some(encapsulation) = version.encapsulation {
+            client.move_chain(name, encapsulation)?;
+            self.encapsulation = Some(encapsulation);
+        } else {
+            let document = ChainDocument {
+                chain: version.steps.clone(),
+                encapsulation: self.encapsulation,
+                ..self.chain.document.clone()
+            };
+            Deployment::update(client, name, &document)?;
+        }
         self.wait_active()?;
         let answered = now();
         let receipt = self.wait_receipt(before.as_ref())?;
         let over = receipt.is_some().then(now);
         let (kind, steps) = (version.kind, version.steps.clone());
-        Ok(Change { kind, steps, asked, answered, over, receipt })
+        let encapsulation = self.encapsulation;
+        Ok(Change { kind, steps, encapsulation, asked, answered, over, receipt })
     }
 
     fn report(&self) -> Result<ChainReport> {

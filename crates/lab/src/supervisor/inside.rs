@@ -144,7 +144,8 @@ fn first_status(lab: &Lab, arguments: &InsideArguments) -> LabStatus {
     let mut nodes: Vec<LabNode> =
         [MANAGEMENT_SWITCH, CONTROLLER].map(|name| node(name, "management", None)).into();
     nodes.extend(lab.hosts.iter().map(|name| node(name, "host", None)));
-    nodes.extend(lab.switches.iter().map(|name| node(name, "switch", None)));
+    let switches = lab.bridges.iter().chain(&lab.switches);
+    nodes.extend(switches.map(|name| node(name, "switch", None)));
     nodes.extend(lab.endpoints.iter().map(|(name, e)| node(name, "endpoint", Some(&e.on))));
     nodes.extend(lab.functions.iter().map(|(name, f)| node(name, "function", Some(&f.on))));
     LabStatus {
@@ -172,7 +173,7 @@ fn build(lab: &Lab, state: &LabState, api: OwnedFd) -> Result<()> {
     let text = format!(
         "{} hosts, {} switches, {} endpoints, {} functions, {} cables",
         lab.hosts.len(),
-        lab.switches.len(),
+        lab.bridges.len() + lab.switches.len(),
         lab.endpoints.len(),
         lab.functions.len(),
         plan.cables.len()
@@ -181,10 +182,10 @@ fn build(lab: &Lab, state: &LabState, api: OwnedFd) -> Result<()> {
     let start = Instant::now();
     let binary = own_binary()?;
     let roles = Roles { binary: &binary, namespaces: &namespaces, state };
-    plan.hosts.iter().try_for_each(|host| roles.enroll(host))?;
+    plan.nodes.iter().try_for_each(|node| roles.enroll(node))?;
     roles.start_controller(api)?;
-    plan.hosts.iter().try_for_each(|host| roles.start_agent(host))?;
-    state.step(format!("controller and {} agents started", plan.hosts.len()), start);
+    plan.nodes.iter().try_for_each(|node| roles.start_agent(node))?;
+    state.step(format!("controller and {} agents started", plan.nodes.len()), start);
     Ok(())
 }
 

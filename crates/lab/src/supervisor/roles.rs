@@ -4,7 +4,7 @@
 use super::start::{PORT_IO, WITHOUT_FAST_PATH, WORKERS};
 use super::state::{LabState, Running};
 use crate::error::{LabError, Result};
-use crate::wiring::{CONTROLLER, HostPlan, Namespaces, SOUTHBOUND_PORT, controller_address};
+use crate::wiring::{CONTROLLER, Namespaces, NodePlan, SOUTHBOUND_PORT, controller_address};
 use catena_kernel::KernelError;
 use catena_kernel::process::{enter_namespace, inherit_fds, spawn_bound};
 use std::fs::{self, File};
@@ -89,17 +89,17 @@ impl Roles<'_> {
         self.start(CONTROLLER, command)
     }
 
-    /// Gives a host its certificate. Before the controller starts: what is made here is root's until
+    /// Gives a node its certificate. Before the controller starts: what is made here is root's until
     /// the controller takes its folder over.
-    pub(crate) fn enroll(&self, host: &HostPlan) -> Result<()> {
+    pub(crate) fn enroll(&self, node: &NodePlan) -> Result<()> {
         // Only what is enrolled is private: the user of data planes passes by.
-        let home = host_directory(host);
+        let home = node_directory(node);
         fs::create_dir_all(&home)
             .map_err(|error| LabError::io("create", home.display().to_string(), error))?;
-        let out = tls_directory(host).display().to_string();
+        let out = tls_directory(node).display().to_string();
         let data = data_directory().display().to_string();
-        let arguments = ["node", "enroll", &host.name, "--data", &data, "--out", &out];
-        let log = format!("enroll-{}", host.name);
+        let arguments = ["node", "enroll", &node.name, "--data", &data, "--out", &out];
+        let log = format!("enroll-{}", node.name);
         let status = spawn_bound(self.command(&log, CONTROLLER, &arguments)?)?
             .wait()
             .map_err(|error| LabError::io("wait for", log.clone(), error))?;
@@ -107,25 +107,25 @@ impl Roles<'_> {
             return Ok(());
         }
         Err(LabError::Tool {
-            tool: format!("catena node enroll {}", host.name),
+            tool: format!("catena node enroll {}", node.name),
             problem: format!("ended with {status}"),
             advice: format!("read {log}.log"),
         })
     }
 
-    /// Starts the agent of a host, which starts its data plane.
-    pub(crate) fn start_agent(&self, host: &HostPlan) -> Result<()> {
+    /// Starts the agent of a node, which starts its data plane.
+    pub(crate) fn start_agent(&self, node: &NodePlan) -> Result<()> {
         let controller = format!("{}:{SOUTHBOUND_PORT}", controller_address());
-        let tls = tls_directory(host).display().to_string();
-        let state = host_directory(host).join("state");
+        let tls = tls_directory(node).display().to_string();
+        let state = node_directory(node).join("state");
         fs::create_dir_all(&state)
             .map_err(|error| LabError::io("create", state.display().to_string(), error))?;
         let state = state.display().to_string();
-        let (underlay, mtu) = (host.data.to_string(), host.data_mtu.to_string());
+        let (underlay, mtu) = (node.data.to_string(), node.data_mtu.to_string());
         let mut arguments = vec![
             "agent",
             "--node",
-            &host.name,
+            &node.name,
             "--controller",
             &controller,
             "--tls",
@@ -137,6 +137,8 @@ impl Roles<'_> {
             "--underlay-mtu",
             &mtu,
         ];
+        arguments.extend(["--role", node.role.word()]);
+        arguments.extend(node.links.iter().flat_map(|link| ["--link", link.as_str()]));
         if std::env::var_os(WITHOUT_FAST_PATH).is_some() {
             arguments.push("--no-fastpath");
         }
@@ -149,16 +151,16 @@ impl Roles<'_> {
         for (option, value) in &told {
             arguments.extend(value.iter().flat_map(|value| [option, value.as_str()]));
         }
-        let name = format!("agent-{}", host.name);
-        let command = self.command(&name, &host.name, &arguments)?;
+        let name = format!("agent-{}", node.name);
+        let command = self.command(&name, &node.name, &arguments)?;
         self.start(&name, command)
     }
 }
 
-fn host_directory(host: &HostPlan) -> PathBuf {
-    Path::new(LAB_DIRECTORY).join("node").join(&host.name)
+fn node_directory(node: &NodePlan) -> PathBuf {
+    Path::new(LAB_DIRECTORY).join("node").join(&node.name)
 }
 
-fn tls_directory(host: &HostPlan) -> PathBuf {
-    host_directory(host).join("tls")
+fn tls_directory(node: &NodePlan) -> PathBuf {
+    node_directory(node).join("tls")
 }

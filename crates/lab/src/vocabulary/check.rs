@@ -42,6 +42,9 @@ pub enum Claim {
     /// `users`: each frame of a 5G user, and each beside it, came once, whole and in order; and the
     /// independent proof found a frame of each slice at the functions of its tenant's chain, in order.
     Users,
+    /// `route`: the independent proof found each source-routed frame at exactly the switches that its
+    /// ports lead to, in order, with a counter one less at each and the same bytes behind it.
+    Route,
     /// `sum v4 = v1 + v2`: in packets, at the functions' egress.
     Sum {
         /// The function that carries the sum.
@@ -173,7 +176,8 @@ impl fmt::Display for Relation {
 }
 
 const FORMS: &str = "write 'order', 'interfaces', 'hops', 'paths', 'shares within 2', 'moves', \
-    'both_versions', 'streams', 'users', 'sum v4 = v1 + v2', or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
+    'both_versions', 'streams', 'users', 'route', 'sum v4 = v1 + v2', \
+    or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
     throughput, unaccounted, ring_full, deploy_per_function, unanswered, changes, receipts, lost, \
     duplicated, mixed, overtaken, stalled, broken, isolation";
 
@@ -191,6 +195,7 @@ impl Statement {
             ["both_versions"] => Claim::BothVersions,
             ["streams"] => Claim::Streams,
             ["users"] => Claim::Users,
+            ["route"] => Claim::Route,
             ["shares", "within", points] => Claim::Shares {
                 within: points
                     .parse()

@@ -2,9 +2,11 @@
 //! whether they make sense together (see `lab`).
 
 use super::ordered::Ordered;
+use super::switches::SwitchesEntry;
 use super::units::{BitRate, Seconds};
 use super::users::UsersEntry;
 use catena_client::deploy::{ChainDocument, ChainStep};
+use catena_model::resource::Encapsulation;
 use ipnet::IpNet;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -18,7 +20,7 @@ pub(crate) struct Document {
     #[allow(dead_code, reason = "read from the text before the merge; here it is a legal key")]
     pub(crate) extends: Option<PathBuf>,
     pub(crate) hosts: Ordered<Option<HostEntry>>,
-    pub(crate) switches: Vec<String>,
+    pub(crate) switches: SwitchesEntry,
     pub(crate) links: Vec<LinkEntry>,
     pub(crate) networks: Ordered<NetworkEntry>,
     pub(crate) endpoints: Ordered<EndpointEntry>,
@@ -85,6 +87,7 @@ pub(crate) struct UpdatesEntry {
     pub(crate) kinds: Vec<super::updates::ChangeKind>,
     pub(crate) count: Option<usize>,
     pub(crate) among: Vec<String>,
+    pub(crate) encapsulations: Vec<Encapsulation>,
     pub(crate) packets: Option<u64>,
 }
 
@@ -114,6 +117,7 @@ pub(crate) struct TrafficEntry {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct CaptureEntry {
     pub(crate) at: Vec<String>,
+    pub(crate) links: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -121,7 +125,7 @@ pub(crate) struct CaptureEntry {
 pub(crate) struct SweepEntry {
     pub(crate) chain: Vec<String>,
     pub(crate) chain_length: Option<String>,
-    pub(crate) encapsulation: Vec<catena_model::resource::Encapsulation>,
+    pub(crate) encapsulation: Vec<Encapsulation>,
     pub(crate) repeat: Option<u32>,
 }
 

@@ -9,6 +9,8 @@ use super::users::Users;
 use catena_client::deploy::ChainDocument;
 use catena_model::resource::{Encapsulation, IpFamily};
 use ipnet::IpNet;
+use serde::Serialize;
+use std::fmt;
 use std::path::PathBuf;
 
 /// A whole lab.
@@ -22,10 +24,14 @@ pub struct Lab {
     pub title: String,
     /// Hosts: each runs an agent and a data plane.
     pub hosts: Vec<String>,
-    /// Switches of the data network.
+    /// Plain switches, of which the data network consists.
+    pub bridges: Vec<String>,
+    /// Switches that read source routes: each runs an agent and a data plane, too.
     pub switches: Vec<String>,
-    /// Cables of the data network.
+    /// What is plugged into the data network.
     pub links: Vec<Link>,
+    /// Cables from node to node, whose interfaces are the links of these nodes.
+    pub cables: Vec<NodeCable>,
     /// Tenant networks.
     pub networks: Ordered<Network>,
     /// Hosts of the tenant: where traffic begins and ends.
@@ -42,6 +48,8 @@ pub struct Lab {
     pub users: Option<Users>,
     /// Endpoints and functions whose interfaces are captured.
     pub capture: Vec<String>,
+    /// Is captured, too, what chains send from node to node?
+    pub captures_links: bool,
     /// What varies between runs.
     pub sweep: Sweep,
     /// Truths: a failed one fails the run.
@@ -54,15 +62,46 @@ pub struct Lab {
     pub(crate) merged: String,
 }
 
-/// A cable.
+/// A cable of the data network: at least one of its ends is a plain switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// One end: a host or a switch.
+    /// One end.
     pub left: String,
     /// The other end.
     pub right: String,
     /// Largest IP packet, in bytes.
     pub mtu: u32,
+}
+
+/// A cable from node to node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeCable {
+    /// Its ends.
+    pub ends: [LinkEnd; 2],
+    /// Largest IP packet, in bytes, with all headers on it.
+    pub mtu: u32,
+}
+
+impl fmt::Display for NodeCable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [left, right] = &self.ends;
+        write!(f, "{left} -- {right}")
+    }
+}
+
+/// Where a cable is plugged into a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LinkEnd {
+    /// A host, or a switch that reads source routes.
+    pub node: String,
+    /// Its interface.
+    pub interface: String,
+}
+
+impl fmt::Display for LinkEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.node, self.interface)
+    }
 }
 
 /// A tenant network.
@@ -243,6 +282,11 @@ pub struct Plot {
 }
 
 impl Lab {
+    /// Everything that runs an agent: hosts, then switches that read source routes.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.hosts.iter().chain(&self.switches).map(String::as_str)
+    }
+
     /// A chain by name.
     #[must_use]
     pub fn chain(&self, name: &str) -> Option<&LabChain> {

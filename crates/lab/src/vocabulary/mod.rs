@@ -5,8 +5,11 @@ mod check;
 mod document;
 mod error;
 mod lab;
+mod links;
 mod load;
 mod ordered;
+mod switches;
+mod topology;
 mod units;
 mod updates;
 mod users;
@@ -17,7 +20,8 @@ mod validate_traffic;
 pub use check::{Claim, Metric, Relation, Statement};
 pub use error::LabFileError;
 pub use lab::{
-    Endpoint, Function, Lab, LabChain, Link, Load, Network, Plot, PlotKind, Sweep, Tool, Traffic,
+    Endpoint, Function, Lab, LabChain, Link, LinkEnd, Load, Network, NodeCable, Plot, PlotKind,
+    Sweep, Tool, Traffic,
 };
 pub use ordered::Ordered;
 pub use units::{BitRate, Seconds};

@@ -1,6 +1,7 @@
 //! What a wrong lab file is told, and that the ready ones are right.
 
 use super::*;
+use catena_model::resource::Encapsulation;
 use std::path::PathBuf;
 
 fn labs() -> PathBuf {
@@ -128,11 +129,12 @@ fn each_mistake_is_told_with_line_key_and_remedy() {
             "h2-s2]",
             "x.yaml:4: links[1]: no host or switch is named 's2'; name one of h1, h2, s1",
         ),
-        ("h1-s1, h2-s1", "h1-h2", "joins two hosts; put a switch between them"),
+        ("h1-s1, h2-s1", "h1-h2", "host 'h1' has 0 links to plain switches"),
+        ("h1-s1, h2-s1", "h1-s1, h1-h1", "x.yaml:4: links[1]: joins a thing to itself"),
         (
             "links: [h1-s1, h2-s1]",
             "links: [h1-s1]",
-            "host 'h2' has 0 links; link each host to exactly one switch",
+            "host 'h2' has 0 links to plain switches; link each host",
         ),
         ("name: small", "title: x", "name: is missing; name the lab"),
         ("direction: same", "direction: up", "'up' is not a direction; use in, out, same or tap"),
@@ -161,6 +163,97 @@ fn each_mistake_is_told_with_line_key_and_remedy() {
         assert!(problem.contains(expected), "{to}: {problem:?}");
         assert!(problem.starts_with("x.yaml"), "{problem}");
     }
+}
+
+fn triangle() -> String {
+    std::fs::read_to_string(labs().join("tests/triangle.yaml")).unwrap()
+}
+
+#[test]
+fn switches_with_a_role_are_nodes_and_what_joins_nodes_are_cables() {
+    let lab = Lab::read(&labs().join("tests/triangle.yaml"), false).unwrap();
+    assert_eq!(lab.switches, ["a1", "a2", "a3"]);
+    assert_eq!(lab.nodes().collect::<Vec<_>>(), ["h1", "h2", "h3", "a1", "a2", "a3"]);
+    // The data network of a file that names no plain switch.
+    assert_eq!(lab.bridges, ["data"]);
+    assert_eq!(lab.links.len(), 6);
+    let cables: Vec<String> =
+        lab.cables.iter().map(|cable| format!("{cable} {}", cable.mtu)).collect();
+    assert_eq!(cables.first().unwrap(), "h1:l-a1 -- a1:l-h1 1500");
+    // Parallel cables are links of their own.
+    assert_eq!(cables[3], "a1:l-a2 -- a2:l-a1 1500");
+    assert_eq!(cables[6], "a1:l-a2-2 -- a2:l-a1-2 1500");
+    assert_eq!(cables[7], "h1:l-h3 -- h3:l-h1 9000");
+}
+
+#[test]
+fn both_forms_of_switches_are_read_and_may_be_mixed() {
+    for form in ["{s1: {}}", "{s1: }", "{s1: null}"] {
+        assert_eq!(told(&GOOD.replacen("[s1]", form, 1)), "", "{form}");
+    }
+    let text = triangle().replace("a3: {role: switch}}", "a3: {role: switch}, x: {}}");
+    let plugged = "links: [h1-x, h2-x, h3-x, a1-x, {between: x-a2, mtu: 2000}, a3-x, ";
+    let lab = |text: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.yaml");
+        std::fs::write(&file, text).unwrap();
+        Lab::read(&file, false)
+    };
+    let mixed = lab(&text.replace("links: [", plugged)).unwrap();
+    assert_eq!((mixed.bridges.len(), mixed.switches.len()), (1, 3));
+    assert_eq!((mixed.links.len(), mixed.cables.len()), (6, 8));
+    // What an end may send by the data network, its cables take.
+    assert_eq!(mixed.cables.iter().map(|cable| cable.mtu).max(), Some(9000));
+    assert_eq!((mixed.cables[1].mtu, mixed.cables[2].mtu), (2000, 1500));
+    let wide = lab(&triangle().replace("customer: {", "customer: {mtu: 2000, ")).unwrap();
+    assert_eq!((wide.cables[0].mtu, wide.links[0].mtu), (2100, 2100));
+}
+
+#[test]
+fn each_mistake_about_switches_and_cables_is_told_with_the_remedy() {
+    let cases = [
+        ("a1: {role: switch}", "a1: {role: router}", "unknown variant `router`, expected `switch`"),
+        ("a1: {role: switch}", "a1: {rule: switch}", "unknown field `rule`"),
+        ("switches: {", "switches: 3 #", "a list of names, or a mapping such as"),
+        ("a1: {role: switch}", "a2: {role: switch}", "switches.a2: is given twice"),
+        ("h2: {}", "data: {}, h2: {}", "the name 'data' is taken"),
+        ("a2-a3, a3-a1", "a2-a3, a3-a3", "x.yaml:8: links[5]: joins a thing to itself"),
+        (
+            "a2-a3, a3-a1",
+            "a2-a3, a3-a9",
+            "no host or switch is named 'a9'; name one of h1, h2, h3, a1",
+        ),
+        (
+            "switch}}",
+            "switch}, a4: {role: switch}}",
+            "no link joins switch 'a4' to a host or another \
+          switch; add one, such as h1-a4",
+        ),
+        ("switch}}", "switch}, x: {}}", "host 'h1' has 0 links to plain switches"),
+        (
+            "mtu: 9000",
+            "mtu: 1400",
+            "links[7].mtu: 1400 is less than 1500, the MTU of its ends in the data",
+        ),
+        ("mtu: 9000", "mtu: 100", "links[7].mtu: 100 is no MTU"),
+        (
+            "v1: {on: h2",
+            "v1: {on: a2",
+            "functions.v1.on: 'a2' is a switch, and has no ports of tenants; \
+          name a host: h1, h2, h3",
+        ),
+        ("S: {on: h1", "S: {on: a1", "endpoints.S.on: 'a1' is a switch"),
+    ];
+    for (from, to, expected) in cases {
+        assert!(triangle().contains(from), "{from}");
+        let problem = told(&triangle().replacen(from, to, 1));
+        assert!(problem.contains(expected), "{to}: {problem:?}");
+    }
+    assert_eq!(told(&triangle().replace("a2", "aggregation")), "");
+    let problem = told(&triangle().replace("a2", "aggregation2"));
+    let expected = "'l-aggregation2-2' of 'a1' would have more than 15 letters; shorten the name \
+                    'aggregation2'";
+    assert!(problem.contains(expected), "{problem}");
 }
 
 #[test]
@@ -202,6 +295,88 @@ fn wrong_updates_and_loads_are_told_with_the_remedy() {
         let problem = told(&GOOD.replacen("tool: iperf3", to, 1));
         assert!(problem.contains(expected), "{to}: {problem:?}");
     }
+}
+
+/// The triangle with a chain and traffic, and more.
+fn moved(more: &str) -> String {
+    told(&format!(
+        "{}chains:\n  - {{name: C, source: S, destination: D, chain: [v1]}}\n\
+         traffic:\n  - {{tool: catena, protocol: udp, from: S, to: D, chain: C}}\n{more}\n",
+        triangle()
+    ))
+}
+
+#[test]
+fn a_chain_is_moved_round_a_list_of_encapsulations_that_begins_with_its_own() {
+    let file = labs().join("source-route-moves.yaml");
+    let updates = Lab::read(&file, false).unwrap().updates.unwrap();
+    assert_eq!(updates.begins_with, Some(Encapsulation::Nsh));
+    let carriers: Vec<&str> =
+        updates.versions.iter().map(|version| version.encapsulation.unwrap().name()).collect();
+    assert_eq!(carriers.len(), 40);
+    assert_eq!(carriers[..4], ["mpls", "source-route/native", "nsh", "mpls"]);
+    assert!(updates.versions.windows(2).all(|two| two[0].steps == two[1].steps));
+    let with = |text: &str| moved(&format!("updates: {text}"));
+    assert_eq!(
+        with("{chain: C, kinds: [encapsulation], encapsulations: [nsh, mpls], count: 4}"),
+        ""
+    );
+    for (text, expected) in [
+        ("{chain: C, kinds: [encapsulation], count: 2}", "names no two encapsulations"),
+        (
+            "{chain: C, kinds: [encapsulation], encapsulations: [nsh]}",
+            "names no two encapsulations",
+        ),
+        (
+            "{chain: C, kinds: [encapsulation], encapsulations: [nsh, mpls, nsh]}",
+            "or one twice; write encapsulations: with two or more of nsh, mpls, source-route/native",
+        ),
+        (
+            "{chain: C, kinds: [reorder], encapsulations: [nsh, mpls]}",
+            "are for changes of the kind encapsulation; add encapsulation to kinds:",
+        ),
+        (
+            "{chain: C, kinds: [encapsulation], encapsulations: [nsh, polka]}",
+            "unknown variant `polka`",
+        ),
+    ] {
+        let problem = with(text);
+        assert!(problem.contains(expected), "{text}: {problem:?}");
+    }
+    let moves = "updates: {chain: C, kinds: [encapsulation], encapsulations: [nsh, mpls]}\n";
+    let swept = moved(&format!("{moves}sweep: {{encapsulation: [nsh]}}"));
+    assert!(swept.contains("sweep.encapsulation: is said beside moves; leave one out"), "{swept}");
+    let blind = moved(&format!("{moves}capture: {{at: [S, D, v1]}}"));
+    assert!(blind.contains("capture: sees no encapsulation"), "{blind}");
+    assert_eq!(moved(&format!("{moves}capture: {{at: [S, D, v1], links: true}}")), "");
+    let other = moves.replace("[nsh, mpls]", "[mpls, nsh]");
+    let fixed = moved(&other).is_empty();
+    assert!(fixed, "a chain that says none begins with what the moves do");
+    let chain = format!(
+        "{}chains:\n  - {{name: C, source: S, chain: [v1], destination: D, encapsulation: nsh}}\n{other}",
+        triangle()
+    );
+    assert!(told(&chain).contains("begin with mpls, and the chain with nsh"), "{}", told(&chain));
+}
+
+#[test]
+fn source_routes_need_cables_and_the_proof_of_routes_captures_at_them() {
+    let route = |more: &str| moved(&format!("check: [route]\n{more}"));
+    assert_eq!(route("capture: {links: true}"), "");
+    assert!(route("").contains("check[0]: is judged from captures at links"), "{}", route(""));
+    let native = "sweep: {encapsulation: [source-route/native]}\n";
+    assert_eq!(moved(native), "");
+    let problem = told(&format!("{GOOD}{native}"));
+    let expected = "sweep.encapsulation: source-route/native goes by cables between nodes, and there are \
+                    none; add links from host to host";
+    assert!(problem.contains(expected), "{problem}");
+    let moves =
+        "updates: {chain: C, kinds: [encapsulation], encapsulations: [nsh, source-route/native]}\n";
+    let problem = told(&format!("{GOOD}{moves}"));
+    assert!(
+        problem.contains("updates.encapsulations: source-route/native goes by cables"),
+        "{problem}"
+    );
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! The versions that a chain steps through during a run. Knows how they follow from one another,
 //! the same each time; refuses to know how a chain is changed.
 
-use super::document::Document;
+use super::document::{Document, UpdatesEntry};
 use super::error::Fault;
-use super::lab::Lab;
+use super::lab::{Lab, LabChain};
 use super::validate::unknown;
 use super::validate_run::check_steps;
 use catena_client::deploy::{ChainStep, Direction};
+use catena_model::resource::Encapsulation;
 use serde::{Deserialize, Serialize};
 
 /// Most changes of one run.
@@ -23,6 +24,8 @@ pub struct Updates {
     pub versions: Vec<Version>,
     /// Packets that the new path must have carried before the next change.
     pub packets: u64,
+    /// What the chain begins with, where it is moved among encapsulations.
+    pub begins_with: Option<Encapsulation>,
     /// Is all traffic made at each version, between the changes? Otherwise it goes on during them.
     pub is_between: bool,
 }
@@ -34,6 +37,8 @@ pub struct Version {
     pub kind: ChangeKind,
     /// The functions.
     pub steps: Vec<ChainStep>,
+    /// The encapsulation that it is moved to; none: it stays as it is carried.
+    pub encapsulation: Option<Encapsulation>,
 }
 
 /// How a version follows from the one before.
@@ -48,6 +53,8 @@ pub enum ChangeKind {
     Remove,
     /// Another function in the place of one.
     Replace,
+    /// The same functions over another encapsulation.
+    Encapsulation,
     /// As the file says.
     Given,
 }
@@ -60,16 +67,18 @@ pub(super) fn understand(document: &Document, lab: &Lab) -> Result<Option<Update
         return Err(unknown("updates.chain", "chain", &entry.chain, known));
     };
     let first = &chain.document.chain;
+    let begins_with = begins_with(lab, chain, entry)?;
     let versions = match (entry.versions.as_slice(), entry.kinds.as_slice()) {
         ([], []) => {
             let advice = "write versions: with the chains, or kinds:, count: and among:";
             return Err(Fault::new("updates", "says no version", advice));
         }
-        ([], kinds) => generated(lab, first, kinds, entry.count.unwrap_or(1), &entry.among)?,
+        ([], _) => generated(lab, first, entry)?,
         (versions, []) => {
             let given = |(index, version): (usize, &Vec<ChainStep>)| {
                 check_steps(lab, &format!("updates.versions[{index}]"), version)?;
-                Ok(Version { kind: ChangeKind::Given, steps: version.clone() })
+                let steps = version.clone();
+                Ok(Version { kind: ChangeKind::Given, steps, encapsulation: None })
             };
             versions.iter().enumerate().map(given).collect::<Result<Vec<_>, Fault>>()?
         }
@@ -80,7 +89,8 @@ pub(super) fn understand(document: &Document, lab: &Lab) -> Result<Option<Update
     };
     let mut before = first;
     for (index, version) in versions.iter().enumerate() {
-        if version.steps == *before || version.steps.is_empty() {
+        let is_same = version.steps == *before && version.encapsulation.is_none();
+        if is_same || version.steps.is_empty() {
             let key = format!("updates.versions[{index}]");
             let advice = "give it functions, and others than the version before";
             return Err(Fault::new(key, "changes nothing, or leaves nothing", advice));
@@ -89,19 +99,54 @@ pub(super) fn understand(document: &Document, lab: &Lab) -> Result<Option<Update
     }
     Ok(Some(Updates {
         chain: entry.chain.clone(),
+        begins_with,
         is_between: entry.kinds.is_empty(),
         packets: entry.packets.unwrap_or(PACKETS_DEFAULT),
         versions,
     }))
 }
 
-fn generated(
+/// What a chain begins with that is moved among encapsulations: the first of them.
+fn begins_with(
     lab: &Lab,
-    first: &[ChainStep],
-    kinds: &[ChangeKind],
-    count: usize,
-    among: &[String],
-) -> Result<Vec<Version>, Fault> {
+    chain: &LabChain,
+    entry: &UpdatesEntry,
+) -> Result<Option<Encapsulation>, Fault> {
+    let key = "updates.encapsulations";
+    let all = &entry.encapsulations;
+    let is_moved = entry.kinds.contains(&ChangeKind::Encapsulation);
+    let is_twice = |(index, one): (usize, &Encapsulation)| all.iter().take(index).any(|b| b == one);
+    match all.first() {
+        None if !is_moved => Ok(None),
+        Some(_) if !is_moved => {
+            let advice = "add encapsulation to kinds:, or leave them out";
+            Err(Fault::new(key, "are for changes of the kind encapsulation", advice))
+        }
+        Some(first) if all.len() > 1 && !all.iter().enumerate().any(is_twice) => {
+            let said = chain.document.encapsulation.filter(|said| said != first);
+            if let Some(said) = said {
+                let problem =
+                    format!("begin with {}, and the chain with {}", first.name(), said.name());
+                return Err(Fault::new(key, problem, "begin both with the same"));
+            }
+            if !lab.sweep.encapsulations.is_empty() {
+                let advice = "leave one out: the chain begins with the first of \
+                              updates.encapsulations";
+                return Err(Fault::new("sweep.encapsulation", "is said beside moves", advice));
+            }
+            Ok(Some(*first))
+        }
+        _ => {
+            let names = Encapsulation::ALL.map(Encapsulation::name).join(", ");
+            let advice = format!("write encapsulations: with two or more of {names}");
+            Err(Fault::new(key, "names no two encapsulations, or one twice", advice))
+        }
+    }
+}
+
+fn generated(lab: &Lab, first: &[ChainStep], entry: &UpdatesEntry) -> Result<Vec<Version>, Fault> {
+    let UpdatesEntry { kinds, among, encapsulations, .. } = entry;
+    let count = entry.count.unwrap_or(1);
     if count == 0 || count > CHANGES_MAX {
         let advice = format!("use 1 to {CHANGES_MAX}");
         return Err(Fault::new("updates.count", format!("{count} is not a count"), advice));
@@ -111,27 +156,39 @@ fn generated(
     }
     let is_plain =
         |step: &ChainStep| step.direction == Direction::Same && step.instances.is_empty();
-    if !first.iter().all(is_plain) {
+    let only_moves = kinds.iter().all(|kind| *kind == ChangeKind::Encapsulation);
+    if !only_moves && !first.iter().all(is_plain) {
         let advice = "use direction: same without instances in that chain";
         return Err(Fault::new("updates.chain", "has functions that have their place", advice));
     }
     let mut names: Vec<String> = first.iter().map(|step| step.name.clone()).collect();
     let mut versions = Vec::with_capacity(count);
+    // It begins with the first.
+    let mut moves = encapsulations.iter().copied().cycle().skip(1);
     for (index, kind) in kinds.iter().copied().cycle().take(count).enumerate() {
         names = changed(&names, kind, among, index).ok_or_else(|| {
             let problem = format!("change {} ({kind:?}) is not possible", index + 1);
             let advice = "name more functions in among:, or let inserts and removes alternate";
             Fault::new("updates.kinds", problem, advice)
         })?;
-        let step = |name: &String| ChainStep {
-            name: name.clone(),
-            speaks: None,
-            direction: Direction::Same,
-            instances: Vec::new(),
+        let encapsulation = (kind == ChangeKind::Encapsulation).then(|| moves.next()).flatten();
+        let steps = if only_moves {
+            first.to_vec()
+        } else {
+            names.iter().map(|name| plain_step(name)).collect()
         };
-        versions.push(Version { kind, steps: names.iter().map(step).collect() });
+        versions.push(Version { kind, steps, encapsulation });
     }
     Ok(versions)
+}
+
+fn plain_step(name: &str) -> ChainStep {
+    ChainStep {
+        name: name.to_owned(),
+        speaks: None,
+        direction: Direction::Same,
+        instances: Vec::new(),
+    }
 }
 
 /// The list after one change; none if it is not possible. `turn` chooses among the possibilities,
@@ -160,6 +217,7 @@ fn changed(
             next.remove(place);
         }
         ChangeKind::Replace => *next.get_mut(place)? = fresh()?,
+        ChangeKind::Encapsulation => {}
         _ => return None,
     }
     Some(next)

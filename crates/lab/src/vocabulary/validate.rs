@@ -1,11 +1,13 @@
 //! From a document to a lab: every name must refer to something. Knows what is wrong and what to
 //! do about it; refuses to read files or to know addresses.
 
-use super::document::{Document, EndpointEntry, FunctionEntry, LinkEntry};
+use super::document::{Document, EndpointEntry, FunctionEntry};
 use super::error::Fault;
-use super::lab::{Endpoint, Function, Lab, Link, Network};
+use super::lab::{Endpoint, Function, Lab, Network};
+use super::links::{self, Cabling};
 use super::load::Loaded;
 use super::ordered::Ordered;
+use super::topology::Topology;
 use super::validate_run as run;
 use catena_model::limits::TENANT_MTU_BYTES;
 use ipnet::IpNet;
@@ -15,10 +17,6 @@ use std::path::Path;
 pub(crate) const INTERFACE_NAME_BYTES_MAX: usize = 15;
 /// Longest name of a lab, in bytes.
 pub(crate) const LAB_NAME_BYTES_MAX: usize = 48;
-/// Most hosts of a lab; each gets one address of a /24.
-pub(crate) const HOSTS_MAX: usize = 100;
-/// MTU of a cable that states none, in bytes.
-pub(crate) const UNDERLAY_MTU_BYTES: u32 = 1_500;
 /// Smallest MTU that IPv6 allows, in bytes (RFC 8200 section 5).
 pub(crate) const MTU_BYTES_MIN: u32 = 1_280;
 /// Largest MTU of a cable, in bytes.
@@ -27,19 +25,22 @@ pub(crate) const MTU_BYTES_MAX: u32 = 9_216;
 pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
     let document = &loaded.document;
     let name = lab_name(document)?;
-    let hosts: Vec<String> = document.hosts.names().map(str::to_owned).collect();
-    topology_names(document, &hosts)?;
+    let topology = Topology::of(document)?;
     let networks = networks(document)?;
-    let endpoints = endpoints(document, &hosts, &networks)?;
-    let functions = functions(document, &hosts, &networks)?;
+    let endpoints = endpoints(document, &topology, &networks)?;
+    let functions = functions(document, &topology, &networks)?;
     gateways(&networks, &endpoints)?;
+    let Cabling { bridges, links, cables } = links::understand(document, &topology, &networks)?;
+    let Topology { hosts, switches, .. } = topology;
     let mut lab = Lab {
         file: file.to_path_buf(),
         title: document.title.clone().unwrap_or_else(|| name.clone()),
         name,
-        links: links(document, &hosts)?,
         hosts,
-        switches: document.switches.clone(),
+        bridges,
+        switches,
+        links,
+        cables,
         networks,
         endpoints,
         functions,
@@ -48,6 +49,7 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
         updates: None,
         users: None,
         capture: document.capture.at.clone(),
+        captures_links: document.capture.links,
         sweep: super::lab::Sweep::default(),
         checks: run::statements(&document.check, "check")?,
         goals: run::statements(&document.goal, "goal")?,
@@ -60,6 +62,7 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
     lab.users = super::users::understand(document, &lab)?;
     lab.traffic = super::validate_traffic::traffic(document, &lab)?;
     lab.plots = run::plots(document, &lab)?;
+    run::source_routes(&lab)?;
     run::references(&lab)?;
     Ok(lab)
 }
@@ -72,93 +75,6 @@ fn lab_name(document: &Document) -> Result<String, Fault> {
         return Err(Fault::new("name", format!("'{name}' is not a lab name"), advice));
     }
     Ok(name)
-}
-
-fn topology_names(document: &Document, hosts: &[String]) -> Result<(), Fault> {
-    if hosts.is_empty() {
-        return Err(Fault::new("hosts", "is empty", "declare at least one: hosts: {host1: {}}"));
-    }
-    if hosts.len() > HOSTS_MAX {
-        let problem = format!("holds {} hosts", hosts.len());
-        return Err(Fault::new("hosts", problem, format!("use at most {HOSTS_MAX}")));
-    }
-    let sections = [
-        ("hosts", hosts.iter().map(String::as_str).collect::<Vec<_>>()),
-        ("switches", document.switches.iter().map(String::as_str).collect()),
-        ("endpoints", document.endpoints.names().collect()),
-        ("functions", document.functions.names().collect()),
-    ];
-    let mut seen: Vec<&str> = vec!["mgmt", "controller"];
-    for (section, names) in sections {
-        for name in names {
-            let key = format!("{section}.{name}");
-            plain_name(name, &key)?;
-            if seen.contains(&name) {
-                let advice = "give every host, switch, endpoint and function its own name; 'mgmt' \
-                              and 'controller' are the lab's";
-                return Err(Fault::new(key, format!("the name '{name}' is taken"), advice));
-            }
-            seen.push(name);
-        }
-    }
-    document.networks.names().try_for_each(|name| plain_name(name, &format!("networks.{name}")))
-}
-
-fn plain_name(name: &str, key: &str) -> Result<(), Fault> {
-    let legal = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let starts_well = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
-    if starts_well && name.len() < INTERFACE_NAME_BYTES_MAX && name.chars().all(legal) {
-        return Ok(());
-    }
-    let advice = format!(
-        "use up to {} letters, digits and '_', starting with a letter or digit",
-        INTERFACE_NAME_BYTES_MAX - 1
-    );
-    Err(Fault::new(key, format!("'{name}' cannot name it"), advice))
-}
-
-fn links(document: &Document, hosts: &[String]) -> Result<Vec<Link>, Fault> {
-    let mut links: Vec<Link> = Vec::new();
-    for (index, entry) in document.links.iter().enumerate() {
-        let key = format!("links[{index}]");
-        let (between, mtu) = match entry {
-            LinkEntry::Short(between) => (between, None),
-            LinkEntry::Long(form) => (&form.between, form.mtu),
-        };
-        let mtu = mtu.unwrap_or(UNDERLAY_MTU_BYTES);
-        if !(MTU_BYTES_MIN..=MTU_BYTES_MAX).contains(&mtu) {
-            let advice = format!("use {MTU_BYTES_MIN} to {MTU_BYTES_MAX} bytes");
-            return Err(Fault::new(format!("{key}.mtu"), format!("{mtu} is no MTU"), advice));
-        }
-        let (left, right) = between.split_once('-').ok_or_else(|| {
-            Fault::new(&key, format!("'{between}' is no link"), "write it host1-ovs01")
-        })?;
-        for end in [left, right] {
-            let is_known =
-                hosts.iter().chain(&document.switches).any(|name| name.as_str() == end.trim());
-            if !is_known {
-                let known = hosts.iter().chain(&document.switches);
-                return Err(unknown(&key, "host or switch", end, known.map(String::as_str)));
-            }
-        }
-        let link = Link { left: left.trim().into(), right: right.trim().into(), mtu };
-        if link.left == link.right {
-            return Err(Fault::new(&key, "joins a thing to itself", "name two different ends"));
-        }
-        if hosts.contains(&link.left) && hosts.contains(&link.right) {
-            let advice = "put a switch between them: a host has one data interface";
-            return Err(Fault::new(&key, "joins two hosts", advice));
-        }
-        links.push(link);
-    }
-    for host in hosts {
-        let count = links.iter().filter(|l| l.left == *host || l.right == *host).count();
-        if count > 1 || (count == 0 && hosts.len() > 1) {
-            let problem = format!("host '{host}' has {count} links");
-            return Err(Fault::new("links", problem, "link each host to exactly one switch"));
-        }
-    }
-    Ok(links)
 }
 
 pub(crate) fn unknown<'a>(
@@ -220,13 +136,13 @@ fn gateways(networks: &Ordered<Network>, endpoints: &Ordered<Endpoint>) -> Resul
 
 fn endpoints(
     document: &Document,
-    hosts: &[String],
+    topology: &Topology,
     networks: &Ordered<Network>,
 ) -> Result<Ordered<Endpoint>, Fault> {
     let one = |(name, entry): (&str, &EndpointEntry)| {
         let key = format!("endpoints.{name}");
         let (on, networks) =
-            attachment(&key, name, entry.on.as_deref(), &entry.networks, hosts, networks)?;
+            attachment(&key, name, entry.on.as_deref(), &entry.networks, topology, networks)?;
         Ok((name.to_owned(), Endpoint { on, networks }))
     };
     document.endpoints.iter().map(one).collect()
@@ -234,13 +150,13 @@ fn endpoints(
 
 fn functions(
     document: &Document,
-    hosts: &[String],
+    topology: &Topology,
     networks: &Ordered<Network>,
 ) -> Result<Ordered<Function>, Fault> {
     let one = |(name, entry): (&str, &FunctionEntry)| {
         let key = format!("functions.{name}");
         let (on, networks) =
-            attachment(&key, name, entry.on.as_deref(), &entry.networks, hosts, networks)?;
+            attachment(&key, name, entry.on.as_deref(), &entry.networks, topology, networks)?;
         for (ingress, egress) in entry.routes.iter() {
             for side in [ingress, egress.as_str()] {
                 if !networks.iter().any(|network| network == side) {
@@ -261,15 +177,13 @@ fn attachment(
     name: &str,
     on: Option<&str>,
     attached: &[String],
-    hosts: &[String],
+    topology: &Topology,
     networks: &Ordered<Network>,
 ) -> Result<(String, Vec<String>), Fault> {
     let host_key = format!("{key}.on");
     let on =
         on.ok_or_else(|| Fault::new(&host_key, "is missing", "say which host it is attached to"))?;
-    if !hosts.iter().any(|host| host == on) {
-        return Err(unknown(&host_key, "host", on, hosts.iter().map(String::as_str)));
-    }
+    topology.check_host(&host_key, on)?;
     let networks_key = format!("{key}.networks");
     if attached.is_empty() {
         return Err(Fault::new(networks_key, "is empty", "attach it to at least one network"));

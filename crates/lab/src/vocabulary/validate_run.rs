@@ -148,6 +148,26 @@ pub(crate) fn plots(document: &Document, lab: &Lab) -> Result<Vec<Plot>, Fault> 
     Ok(plots)
 }
 
+/// Source routes have somewhere to go.
+pub(crate) fn source_routes(lab: &Lab) -> Result<(), Fault> {
+    if !lab.cables.is_empty() || lab.hosts.len() == 1 {
+        return Ok(());
+    }
+    let of_chains = lab.chains.iter().enumerate().filter_map(|(index, chain)| {
+        Some((format!("chains[{index}].encapsulation"), chain.document.encapsulation?))
+    });
+    let of_sweep = lab.sweep.encapsulations.iter().map(|one| ("sweep.encapsulation".into(), *one));
+    let versions = lab.updates.iter().flat_map(|updates| &updates.versions);
+    let moves = versions.filter_map(|version| version.encapsulation);
+    let of_updates = moves.map(|one| ("updates.encapsulations".into(), one));
+    let mut all = of_chains.chain(of_sweep).chain(of_updates);
+    all.find(|(_, one)| one.is_source_route()).map_or(Ok(()), |(key, one)| {
+        let problem = format!("{} goes by cables between nodes, and there are none", one.name());
+        let advice = "add links from host to host, or by switches with role: switch";
+        Err(Fault::new(key, problem, advice))
+    })
+}
+
 /// Names that statements, captures and figures use must exist.
 pub(crate) fn references(lab: &Lab) -> Result<(), Fault> {
     let known = || lab.endpoints.names().chain(lab.functions.names());
@@ -155,6 +175,12 @@ pub(crate) fn references(lab: &Lab) -> Result<(), Fault> {
         if !lab.is_attached(name) {
             return Err(unknown(&format!("capture.at[{index}]"), "function", name, known()));
         }
+    }
+    let is_moved = lab.updates.as_ref().is_some_and(|updates| updates.begins_with.is_some());
+    if is_moved && !lab.capture.is_empty() && !lab.captures_links {
+        let problem = "sees no encapsulation, and a chain is moved among several";
+        let advice = "add links: true: what nodes send each other tells one version from another";
+        return Err(Fault::new("capture", problem, advice));
     }
     for (index, plot) in lab.plots.iter().enumerate() {
         if let Some(name) = plot.of.iter().find(|name| !lab.is_attached(name)) {
@@ -191,6 +217,10 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
             let advice = "add capture: {at: [...]} with both ends and every function";
             Err(Fault::new(key, "is judged from captures, and there are none", advice))
         }
+        Claim::Route if !lab.captures_links || lab.cables.is_empty() => {
+            let advice = "add capture: {links: true}, and cables between hosts and switches";
+            Err(Fault::new(key, "is judged from captures at links, and there are none", advice))
+        }
         Claim::Streams if !lab.traffic.iter().any(|traffic| traffic.tool.is_tcp()) => {
             Err(Fault::new(key, "is about TCP, and there is none", "add traffic over TCP"))
         }
@@ -206,6 +236,7 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
         | Claim::BothVersions
         | Claim::Streams
         | Claim::Users
+        | Claim::Route
         | Claim::Compare { subject: None, .. } => Ok(()),
         Claim::Sum { whole, parts } => {
             let missing = parts.iter().chain([whole]).find(|name| !lab.functions.contains(name));

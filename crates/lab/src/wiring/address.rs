@@ -13,6 +13,10 @@ pub(crate) const MANAGEMENT_NETWORK: Ipv4Addr = Ipv4Addr::new(172, 30, 1, 0);
 pub(crate) const UNDERLAY_PREFIX_BITS: u8 = 24;
 /// The controller's place in the management network.
 pub(crate) const CONTROLLER_NUMBER: u8 = 254;
+/// The first host's place in both.
+pub(crate) const HOST_NUMBER_FIRST: u8 = 1;
+/// The same of the first switch that reads source routes: behind the last host that a lab may have.
+pub(crate) const SWITCH_NUMBER_FIRST: u8 = 101;
 /// First number of endpoints in a tenant network; the gateway has 1.
 const ENDPOINT_NUMBER_FIRST: u32 = 10;
 /// First number of functions in a tenant network.
@@ -22,7 +26,7 @@ const GATEWAY_NUMBER: u32 = 1;
 /// A hardware address, locally administered (IEEE 802 clause 8.4).
 pub(crate) type Mac = [u8; 6];
 
-/// Address of a host, counted from 0, in an underlay network.
+/// Address of a node in an underlay network.
 pub(crate) fn underlay(network: Ipv4Addr, number: u8) -> Ipv4Net {
     let [a, b, c, _] = network.octets();
     // A prefix of 24 bits is always legal, so there is no error to pass on.
@@ -76,7 +80,7 @@ pub(crate) fn tenant_mac(network_index: usize, number: u32) -> Mac {
     [0x02, 0x0a, low_byte(network_index), 0, high, low]
 }
 
-/// Hardware address of a host's or the controller's underlay interface.
+/// Hardware address of a node's or the controller's underlay interface.
 pub(crate) fn underlay_mac(network: Ipv4Addr, number: u8) -> Mac {
     [0x02, 0x1e, network.octets()[2], 0, 0, number]
 }

@@ -8,6 +8,6 @@ mod plan;
 pub(crate) use apply::{Namespaces, make};
 pub use plan::NoRoom;
 pub(crate) use plan::{
-    CONTROLLER, HostPlan, MANAGEMENT_SWITCH, PortPlan, SOUTHBOUND_PORT, WiringPlan,
+    CONTROLLER, DATA_INTERFACE, MANAGEMENT_SWITCH, NodePlan, PortPlan, SOUTHBOUND_PORT, WiringPlan,
     controller_address, plan, switch_side,
 };

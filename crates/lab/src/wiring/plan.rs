@@ -1,8 +1,12 @@
 //! From a lab to its wiring: a list of namespaces, bridges, cables, settings and routes, as data.
 //! Pure; refuses to make anything (see `apply`).
 
-use super::address::{self, CONTROLLER_NUMBER, DATA_NETWORK, MANAGEMENT_NETWORK, Mac};
-use crate::vocabulary::Lab;
+use super::address::{
+    self, CONTROLLER_NUMBER, DATA_NETWORK, HOST_NUMBER_FIRST, MANAGEMENT_NETWORK, Mac,
+    SWITCH_NUMBER_FIRST,
+};
+use crate::vocabulary::{Lab, LinkEnd};
+use catena_model::topology::NodeRole;
 use ipnet::IpNet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -37,7 +41,7 @@ pub(crate) struct WiringPlan {
     pub(crate) interface_settings: Vec<Setting>,
     pub(crate) policy_routes: Vec<PolicyRoute>,
     pub(crate) default_routes: Vec<DefaultRoute>,
-    pub(crate) hosts: Vec<HostPlan>,
+    pub(crate) nodes: Vec<NodePlan>,
     pub(crate) ports: Vec<PortPlan>,
 }
 
@@ -84,13 +88,16 @@ pub(crate) struct DefaultRoute {
     pub(crate) interface: String,
 }
 
-/// A host's place in the underlay.
+/// A node's place in the underlay, and what else it is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct HostPlan {
+pub(crate) struct NodePlan {
     pub(crate) name: String,
+    pub(crate) role: NodeRole,
     pub(crate) data: Ipv4Addr,
     /// MTU of its cable to the data network, in bytes.
     pub(crate) data_mtu: u32,
+    /// Interfaces that are links to other nodes.
+    pub(crate) links: Vec<String>,
 }
 
 /// A tenant port as the API gets it.
@@ -136,10 +143,10 @@ pub(crate) fn controller_address() -> Ipv4Addr {
 pub(crate) fn plan(lab: &Lab) -> Result<WiringPlan, NoRoom> {
     let mut plan = WiringPlan::default();
     plan.namespaces.extend([MANAGEMENT_SWITCH, CONTROLLER].map(str::to_owned));
-    plan.namespaces.extend(lab.hosts.iter().chain(&lab.switches).cloned());
+    plan.namespaces.extend(lab.hosts.iter().chain(&lab.bridges).chain(&lab.switches).cloned());
     plan.namespaces.extend(lab.endpoints.names().chain(lab.functions.names()).map(str::to_owned));
     plan.bridges.push(MANAGEMENT_SWITCH.to_owned());
-    plan.bridges.extend(lab.switches.iter().cloned());
+    plan.bridges.extend(lab.bridges.iter().cloned());
     for switch in plan.bridges.clone() {
         plan.quiet(&switch);
     }
@@ -166,7 +173,7 @@ impl WiringPlan {
         part.interface_settings.retain(|setting| is_in(&setting.namespace));
         part.policy_routes.retain(|route| is_in(&route.namespace));
         part.default_routes.retain(|route| is_in(&route.namespace));
-        part.hosts.retain(|host| is_in(&host.name));
+        part.nodes.retain(|node| is_in(&node.name));
         part.ports.retain(|port| is_in(&port.device));
         part
     }
@@ -195,21 +202,23 @@ fn underlay(lab: &Lab, plan: &mut WiringPlan) {
         mtu: MANAGEMENT_MTU_BYTES,
     };
     plan.cables.push(management(CONTROLLER, CONTROLLER_NUMBER));
-    for (host, number) in lab.hosts.iter().zip(1_u8..) {
-        plan.quiet(host);
-        plan.cables.push(management(host, number));
-        let data = address::underlay(DATA_NETWORK, number).addr();
-        let cable = lab.links.iter().find(|link| [&link.left, &link.right].contains(&host));
+    let numbered: Vec<(&str, NodeRole, u8)> = numbered(lab).collect();
+    for (node, role, number) in &numbered {
+        plan.quiet(node);
+        plan.cables.push(management(node, *number));
+        let data = address::underlay(DATA_NETWORK, *number).addr();
+        let cable = lab.links.iter().find(|link| link.left == *node || link.right == *node);
         let data_mtu = cable.map_or(MANAGEMENT_MTU_BYTES, |link| link.mtu);
-        plan.hosts.push(HostPlan { name: host.clone(), data, data_mtu });
+        let own = lab.cables.iter().flat_map(|cable| &cable.ends).filter(|end| end.node == *node);
+        let links = own.map(|end| end.interface.clone()).collect();
+        plan.nodes.push(NodePlan { name: (*node).into(), role: *role, data, data_mtu, links });
     }
     for link in &lab.links {
-        let host =
-            lab.hosts.iter().zip(1_u8..).find(|(host, _)| [&link.left, &link.right].contains(host));
-        let ends = match host {
-            Some((host, number)) => {
-                let switch = if *host == link.left { &link.right } else { &link.left };
-                [end(host, DATA_INTERFACE, DATA_NETWORK, number), bridge_port(switch, host)]
+        let node = numbered.iter().find(|(node, ..)| link.left == *node || link.right == *node);
+        let ends = match node {
+            Some((node, _, number)) => {
+                let switch = if *node == link.left { &link.right } else { &link.left };
+                [end(node, DATA_INTERFACE, DATA_NETWORK, *number), bridge_port(switch, node)]
             }
             None => [bridge_port(&link.left, &link.right), bridge_port(&link.right, &link.left)],
         };
@@ -221,6 +230,24 @@ fn underlay(lab: &Lab, plan: &mut WiringPlan) {
         let ends = [end(host, DATA_INTERFACE, DATA_NETWORK, 1), far];
         plan.cables.push(Cable { ends, mtu: MANAGEMENT_MTU_BYTES });
     }
+    for cable in &lab.cables {
+        let ends = cable.ends.each_ref().map(|LinkEnd { node, interface }| End {
+            namespace: node.clone(),
+            interface: interface.clone(),
+            mac: None,
+            addresses: Vec::new(),
+            is_in_bridge: false,
+        });
+        plan.cables.push(Cable { ends, mtu: cable.mtu });
+    }
+}
+
+/// Every node with its number in the underlay.
+fn numbered(lab: &Lab) -> impl Iterator<Item = (&str, NodeRole, u8)> {
+    let hosts = lab.hosts.iter().zip(HOST_NUMBER_FIRST..);
+    let hosts = hosts.map(|(name, number)| (name.as_str(), NodeRole::Host, number));
+    let switches = lab.switches.iter().zip(SWITCH_NUMBER_FIRST..);
+    hosts.chain(switches.map(|(name, number)| (name.as_str(), NodeRole::Switch, number)))
 }
 
 fn bridge_port(switch: &str, towards: &str) -> End {
@@ -462,7 +489,12 @@ mod tests {
 
     #[test]
     fn no_two_interfaces_of_a_lab_share_a_hardware_address_or_a_name() {
-        let lab = Lab::read(&root().join("labs/openstack-testbed.yaml"), false).unwrap();
+        let labs = ["labs/openstack-testbed.yaml", "labs/tests/triangle.yaml"];
+        labs.iter().for_each(|lab| check_interfaces(lab));
+    }
+
+    fn check_interfaces(lab: &str) {
+        let lab = Lab::read(&root().join(lab), false).unwrap();
         let plan = plan(&lab).unwrap();
         let mut macs: Vec<Mac> =
             plan.cables.iter().flat_map(|c| &c.ends).filter_map(|end| end.mac).collect();
@@ -478,6 +510,27 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!((macs.len(), names.len()), counts);
+    }
+
+    #[test]
+    fn a_switch_that_reads_source_routes_is_wired_as_a_node_whose_cables_are_its_links() {
+        let lab = Lab::read(&root().join("labs/tests/triangle.yaml"), false).unwrap();
+        let plan = plan(&lab).unwrap();
+        assert_eq!(plan.bridges, [MANAGEMENT_SWITCH, "data"]);
+        let node = |name: &str| plan.nodes.iter().find(|node| node.name == name).unwrap();
+        let (host, switch) = (node("h1"), node("a1"));
+        assert_eq!((host.role, switch.role), (NodeRole::Host, NodeRole::Switch));
+        assert_eq!(host.links, ["l-a1", "l-h3"]);
+        assert_eq!(switch.links, ["l-h1", "l-a2", "l-a3", "l-a2-2"]);
+        assert_eq!([host.data, switch.data].map(|data| data.octets()[3]), [1, 101]);
+        let told = plan.to_string();
+        for cable in [
+            "a1/data0 172.30.0.101/24 -- data/a1 in bridge mtu 1500",
+            "a1/mgmt0 172.30.1.101/24",
+            "a1/l-a2-2 -- a2/l-a1-2 mtu 1500",
+        ] {
+            assert!(told.contains(&format!("cable {cable}")), "{cable} in {told}");
+        }
     }
 
     #[test]

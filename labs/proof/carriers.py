@@ -1,0 +1,134 @@
+"""What nodes send each other: source routes by links, NSH and MPLS in tunnels over UDP. Reads the frame that
+each carries, and who it is. Knows formats; refuses to know chains and cables.
+
+Source routes are those of docs/internals/source-routes.md, `native`. Links nothing of Catena.
+"""
+
+import struct
+from collections import namedtuple
+
+from captures import IDENTITY_BYTES, IPV4, IPV6, MPLS, NSH, UDP, Unreadable, beneath, read_pcap
+
+SOURCE_ROUTE = b"\x88\xb5"
+TUNNELS = {4790: "nsh", 6635: "mpls"}  # VXLAN-GPE, MPLS over UDP (RFC 7510)
+VXLAN_GPE_BYTES, GPE_OF_NSH = 8, 4
+VERSION, WIDTHS = 1, (4, 6, 8)
+FLAG_TAG, FLAG_DETOURS, FLAG_PATH = 0x01, 0x02, 0x04
+
+# One way in a frame: its ports by position (position 1 first), how many are still to be taken, whose packet it
+# is, and the frame behind the header, addresses in front as they always are.
+Route = namedtuple("Route", "ports counter path inner")
+
+
+class Malformed(Exception):
+    """A header that says what it cannot."""
+
+
+def read_route(frame):
+    """The source route of a frame of EtherType 0x88b5."""
+    head = frame[14:18]
+    if len(head) < 4:
+        raise Malformed("ends inside its header")
+    version, width, count, counter, flags = head[0] >> 4, head[0] & 0x0F, head[1], head[2], head[3]
+    if version != VERSION or width not in WIDTHS or not count or counter > count:
+        raise Malformed(f"version {version}, width {width}, {counter} of {count} ports left")
+    if flags & ~FLAG_PATH:
+        raise Malformed(f"flags {flags:#04x}: tags and detours are not read here")
+    octets = (count * width + 7) // 8
+    at = 18 + octets
+    path_bytes = 3 if flags & FLAG_PATH else 0
+    if len(frame) < at + path_bytes + 2:
+        raise Malformed("ends inside its header")
+    bits = int.from_bytes(frame[18:at], "big")
+    mask = (1 << width) - 1
+    ports = tuple(bits >> octets * 8 - (index + 1) * width & mask for index in range(count))
+    if 0 in ports or bits & (1 << octets * 8 - count * width) - 1:
+        raise Malformed("has a port 0, or something behind the last")
+    path = int.from_bytes(frame[at:at + path_bytes], "big") if path_bytes else None
+    return Route(ports, counter, path, frame[:12] + frame[at + path_bytes:])
+
+
+def frame_end(data, at):
+    """Where the Ethernet frame that begins at `at` ends, by what its IP header says."""
+    kind = data[at + 12:at + 14]
+    if kind == IPV4:
+        length = 14 + struct.unpack("!H", data[at + 16:at + 18])[0]
+    elif kind == IPV6:
+        length = 54 + struct.unpack("!H", data[at + 18:at + 20])[0]
+    else:
+        return len(data)
+    return min(at + length, len(data))
+
+
+def carried(frame):
+    """Yields (encapsulation, inner frame) of all that a frame between nodes carries for chains. In a tunnel several
+    may follow one another in one frame: the kernel sends a row of datagrams as one, and cuts it only where the
+    device cannot."""
+    kind = frame[12:14]
+    if kind == SOURCE_ROUTE:
+        yield "source-route/native", read_route(frame).inner
+        return
+    if kind == IPV4:
+        udp, protocol = 14 + (frame[14] & 0x0F) * 4, frame[23]
+    elif kind == IPV6:
+        udp, protocol = 54, frame[20]
+    else:
+        return
+    if protocol != UDP:
+        return
+    encapsulation = TUNNELS.get(struct.unpack("!H", frame[udp + 2:udp + 4])[0])
+    at = udp + 8
+    while encapsulation and at < len(frame):
+        if encapsulation == "nsh":
+            if frame[at + 3] != GPE_OF_NSH:
+                return
+            at += VXLAN_GPE_BYTES
+        # As if an Ethernet header stood in front.
+        rest = bytes(12) + (NSH if encapsulation == "nsh" else MPLS) + frame[at:]
+        inner = at + beneath(rest, 0, len(rest)) - 14
+        end = frame_end(frame, inner)
+        yield encapsulation, frame[inner:end]
+        at = end
+
+
+def identity(frame):
+    """(source port, destination port, run, flow and number, hop limit) of a datagram of ours; None of anything
+    else."""
+    kind = frame[12:14]
+    if kind == IPV4 and len(frame) > 34:
+        protocol, hops, udp = frame[23], frame[22], 14 + (frame[14] & 0x0F) * 4
+        if frame[20] & 0x1F or frame[21]:
+            return None
+    elif kind == IPV6 and len(frame) > 54:
+        protocol, hops, udp = frame[20], frame[21], 54
+    else:
+        return None
+    if protocol != UDP or len(frame) < udp + 8 + IDENTITY_BYTES:
+        return None
+    ports = struct.unpack("!HH", frame[udp:udp + 4])
+    return *ports, frame[udp + 8:udp + 8 + IDENTITY_BYTES], hops
+
+
+def frames(path):
+    """The frames of a capture between nodes, each whole."""
+    for _, frame in read_pcap(path, whole=True):
+        yield frame
+
+
+def read_carriers(captures, folder, port, complain):
+    """{identity of a datagram: the encapsulations that it was seen in between nodes}, of the datagrams to a
+    port."""
+    seen = {}
+    for capture in captures:
+        where = f"{capture['node']}/{capture['interface']}"
+        if capture.get("lost"):
+            complain(f"the capture at {where} lost {capture['lost']} packets")
+        try:
+            for frame in frames(f"{folder}/{capture['pcap']}"):
+                for encapsulation, inner in carried(frame):
+                    who = identity(inner)
+                    if who and who[1] == port:
+                        seen.setdefault(who[2], set()).add(encapsulation)
+        except (Malformed, IndexError, struct.error) as error:
+            raise Unreadable(f"a frame at {where}: {error!r}") from error
+    return seen

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Proves from captures that each source-routed frame went where its ports lead: from an edge over cables to an edge,
+by the link of the number that stood in it at each node, with a counter one less at each and the same bytes behind it.
+
+Links nothing of Catena. Reads classic pcap files of what came in at every link, and a JSON description:
+
+    {"nodes": {"h1": "host", "a1": "switch"},
+     "cables": [[{"node": "h1", "interface": "l-a1"}, {"node": "a1", "interface": "l-h1"}]],
+     "links": [{"node": "a1", "interface": "l-h1", "number": 1}],
+     "captures": [{"node": "a1", "interface": "l-h1", "pcap": "a1.l-h1.pcap", "lost": 0}],
+     "walks": 1000}
+
+The cables are those that were plugged, the numbers those that the controller tells of (GET /v1/links). `walks`, if it
+is given, is how many there must have been. A frame that came in by a link has left the far end of its cable, so what
+comes in everywhere says by which link each node has sent what. The frames of one walk are known by the datagram in
+them and its hop limit, which every function lowers by one, or, of anything else, by their bytes.
+
+    malformed  a header that says what it cannot
+    port       left a node by another link than that of its number
+    counter    was not one less than at the node before
+    walk       did not go on where it had been, passed a host, or began or ended at no edge
+    twice      came to a node once more with the same number of ports left
+    altered    the header but for its counter, or what is behind it, is not what it was
+    capture    what speaks against a capture, or against the description
+
+Usage: route_proof.py DESCRIPTION.json OUTPUT.json
+Exit status 0 if all is proved, 1 if not (with a list), 2 if it cannot be judged.
+"""
+
+import sys
+from collections import Counter, defaultdict, namedtuple
+
+import captures
+from captures import Unreadable
+from carriers import SOURCE_ROUTE, Malformed, frames, identity, read_route
+
+EXAMPLES_MAX = 20  # violations told in full; all are counted
+KINDS = ("malformed", "port", "counter", "walk", "twice", "altered", "capture")
+
+Sight = namedtuple("Sight", "node interface route")
+
+
+class Verdict:
+    """Counts and examples of what is wrong."""
+
+    def __init__(self):
+        self.counts, self.examples = Counter(), []
+
+    def complain(self, kind, text):
+        self.counts[kind] += 1
+        if len(self.examples) < EXAMPLES_MAX:
+            self.examples.append(text)
+
+
+class Fabric:
+    """What is plugged where, and how links are numbered."""
+
+    def __init__(self, lab):
+        self.nodes = lab["nodes"]
+        self.far = {}
+        for one, other in lab["cables"]:
+            one, other = ((end["node"], end["interface"]) for end in (one, other))
+            if one in self.far or other in self.far:
+                raise Unreadable(f"two cables are plugged into {one} or {other}")
+            self.far[one], self.far[other] = other, one
+        self.numbers = {(link["node"], link["interface"]): link["number"] for link in lab["links"]}
+        missing = [end for end in self.far if not self.numbers.get(end)]
+        taken = Counter((node, number) for (node, _), number in self.numbers.items() if number)
+        twice = [end for end, count in taken.items() if count > 1]
+        if missing or twice:
+            raise Unreadable(f"links without a number: {missing}; numbers given twice: {twice}")
+        self.taken = set(taken)
+
+
+def read_sights(lab, folder, fabric, verdict):
+    """{whose walk: [Sight]}, and how many frames there were."""
+    walks, count = defaultdict(list), 0
+    for capture in lab["captures"]:
+        place = capture["node"], capture["interface"]
+        if place not in fabric.far:
+            continue
+        if capture.get("lost"):
+            verdict.complain("capture", f"the capture at {place} lost {capture['lost']} packets")
+        for frame in frames(f"{folder}/{capture['pcap']}"):
+            if frame[12:14] != SOURCE_ROUTE:
+                continue
+            count += 1
+            try:
+                route = read_route(frame)
+            except Malformed as error:
+                verdict.complain("malformed", f"a frame at {place} {error}")
+                continue
+            walks[identity(route.inner) or route.inner].append(Sight(*place, route))
+    absent = set(fabric.far) - {(one["node"], one["interface"]) for one in lab["captures"]}
+    if absent:
+        verdict.complain("capture", f"nothing was captured at {sorted(absent)}")
+    return walks, count
+
+
+def fault_of(walk, fabric):
+    """(kind, what is wrong with a walk), None if nothing. The sights have the most ports left first."""
+    first = walk[0].route
+    before = None
+    for sight in walk:
+        node, interface, route = sight
+        if (route.ports, route.path, route.inner) != (first.ports, first.path, first.inner):
+            return "altered", f"came to {node} with other bytes than to {walk[0].node}"
+        left, by = fabric.far[node, interface]
+        if before is None:
+            if route.counter != len(route.ports) - 1:
+                return "walk", f"was first seen at {node}, with {route.counter} of {len(route.ports)} left"
+            if fabric.nodes[left] != "host":
+                return "walk", f"began at {left}, which is no edge"
+        else:
+            if route.counter == before.route.counter:
+                return "twice", f"came to {before.node} and to {node} with {route.counter} left"
+            if route.counter != before.route.counter - 1:
+                return "counter", f"had {before.route.counter} left at {before.node}, {route.counter} at {node}"
+            if left != before.node:
+                return "walk", f"was at {before.node}, and came to {node} from {left}"
+            if fabric.nodes[left] != "switch":
+                return "walk", f"passed {left}, which is no switch"
+        # Position `counter + 1` is the one that the node before has taken.
+        named, taken = route.ports[route.counter], fabric.numbers[left, by]
+        if named != taken:
+            return "port", f"left {left} by port {taken} ({by}), and its header named {named}"
+        before = sight
+    if before.route.counter != 1 or fabric.nodes[before.node] != "host":
+        return "walk", f"was last seen at {before.node}, with {before.route.counter} ports left"
+    if (before.node, before.route.ports[0]) in fabric.taken:
+        return "walk", f"ended at {before.node} by port {before.route.ports[0]}, which is a link"
+    return None
+
+
+def prove(lab, folder):
+    """The verdict, as it goes into the output file."""
+    verdict, fabric = Verdict(), Fabric(lab)
+    walks, count = read_sights(lab, folder, fabric, verdict)
+    ways, passed, proved = Counter(), Counter(), 0
+    for who, walk in walks.items():
+        walk.sort(key=lambda sight: -sight.route.counter)
+        fault = fault_of(walk, fabric)
+        if fault:
+            name = f"datagram {who[2].hex()} (hop limit {who[3]})" if isinstance(who, tuple) else "a frame"
+            verdict.complain(fault[0], f"{name} {fault[1]}")
+            continue
+        proved += 1
+        edge = fabric.far[walk[0].node, walk[0].interface][0]
+        ways[" ".join([edge] + [sight.node for sight in walk])] += 1
+        passed.update(sight.node for sight in walk[:-1])
+    wanted = lab.get("walks")
+    if not walks or wanted not in (None, len(walks)):
+        text = "at least one" if wanted is None else wanted
+        verdict.complain("capture", f"{len(walks)} walks were seen, {text} expected")
+    return {
+        "ok": not verdict.counts, "frames": count, "walks": len(walks), "proved": proved,
+        "ways": dict(ways.most_common()), "switches": dict(passed.most_common()),
+        **{kind: verdict.counts[kind] for kind in KINDS},
+        "violation_count": sum(verdict.counts.values()), "violations": verdict.examples,
+    }
+
+
+def main(arguments):
+    return captures.run(arguments, __doc__, prove)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

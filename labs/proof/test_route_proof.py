@@ -1,0 +1,160 @@
+"""The proof of routes must be able to fail: made-up captures with one thing wrong each."""
+
+import json
+import os
+import struct
+import tempfile
+import unittest
+
+import route_proof
+from test_carriers import datagram, route
+
+NODES = {"h1": "host", "h2": "host", "a1": "switch", "a2": "switch", "a3": "switch"}
+# A triangle with a host at a1 and one at a2; numbers by (node, interface).
+CABLES = [("h1", "l-a1", 1, "a1", "l-h1", 3), ("a1", "l-a2", 1, "a2", "l-a1", 1),
+          ("a2", "l-h2", 3, "h2", "l-a2", 1), ("a1", "l-a3", 2, "a3", "l-a1", 1),
+          ("a3", "l-a2", 2, "a2", "l-a3", 2)]
+FUNCTION = 9  # the number of a port of a function at h2
+SHORT = [("a1", "l-h1"), ("a2", "l-a1"), ("h2", "l-a2")]
+LONG = [("a1", "l-h1"), ("a3", "l-a1"), ("a2", "l-a3"), ("h2", "l-a2")]
+PORTS = {id(SHORT): (FUNCTION, 3, 1, 1), id(LONG): (FUNCTION, 3, 2, 2, 1)}
+
+
+def walk(number, places=SHORT, hops=64, **options):
+    """[(place, frame)] of one datagram on its way."""
+    ports = PORTS[id(places)]
+    inner = datagram(number, hops)
+    return [(place, route(ports, len(ports) - 1 - index, inner, **options))
+            for index, place in enumerate(places)]
+
+
+def good():
+    """Two datagrams by two ways, one of them behind a function once more."""
+    return walk(0) + walk(1, LONG) + walk(0, hops=63) + walk(2, LONG, width=4)
+
+
+def prove(sights, walks=None, lost=0, without=None, numbers=None, cables=None):
+    with tempfile.TemporaryDirectory() as folder:
+        ends, links = [], []
+        for left, by, one, right, back, other in cables or CABLES:
+            ends.append([{"node": left, "interface": by}, {"node": right, "interface": back}])
+            links += [{"node": left, "interface": by, "number": one},
+                      {"node": right, "interface": back, "number": other}]
+        for link in links:
+            link["number"] = (numbers or {}).get((link["node"], link["interface"]), link["number"])
+        places = [(link["node"], link["interface"]) for link in links]
+        entries = []
+        for node, interface in places:
+            if (node, interface) == without:
+                continue
+            name = f"{node}.{interface}.pcap"
+            entries.append({"node": node, "interface": interface, "pcap": name, "lost": lost})
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, 1))
+                for index, (place, data) in enumerate(sights):
+                    if place == (node, interface):
+                        file.write(struct.pack("<IIII", 1, index, len(data), len(data)) + data)
+        lab = {"nodes": NODES, "cables": ends, "links": links, "captures": entries, "walks": walks}
+        path, output = (os.path.join(folder, name) for name in ("route.json", "out.json"))
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(lab, file)
+        status = route_proof.main([path, output])
+        if status == 2:
+            return status, None
+        with open(output, encoding="utf-8") as file:
+            return status, json.load(file)
+
+
+class Proof(unittest.TestCase):
+    def wrong(self, sights, kind, text="", **options):
+        status, result = prove(sights, **options)
+        self.assertEqual((status, result["ok"]), (1, False))
+        self.assertGreater(result[kind], 0, result)
+        self.assertIn(text, " ".join(result["violations"]))
+        return result
+
+    def test_walks_over_cables_by_the_ports_of_their_headers_are_proved(self):
+        status, result = prove(good(), walks=4)
+        self.assertEqual(status, 0, result)
+        self.assertEqual((result["frames"], result["walks"], result["proved"]), (14, 4, 4))
+        self.assertEqual(result["ways"], {"h1 a1 a2 h2": 2, "h1 a1 a3 a2 h2": 2})
+        self.assertEqual(result["switches"], {"a1": 4, "a2": 4, "a3": 2})
+
+    def test_each_missing_sight_is_found(self):
+        for index in range(7):
+            sights = good()
+            del sights[index]
+            status, result = prove(sights)
+            self.assertEqual((status, result["proved"]), (1, 3), index)
+
+    def test_each_sight_too_many_is_found(self):
+        for place, frame in walk(1, LONG):
+            self.wrong(good() + [(place, frame)], "twice")
+
+    def test_another_link_than_that_of_the_number_is_found(self):
+        # The header names the long way, the frame takes the short one.
+        header = PORTS[id(LONG)]
+        astray = [(place, route(header, len(header) - 1 - index, datagram(9)))
+                  for index, place in enumerate(SHORT)]
+        self.wrong(good() + astray, "port", "left a1 by port 1 (l-a2), and its header named 2")
+        # The controller tells other numbers than the header has.
+        swapped = {("a1", "l-a2"): 2, ("a1", "l-a3"): 1}
+        self.assertEqual(self.wrong(good(), "port", numbers=swapped)["port"], 4)
+
+    def test_a_counter_that_does_not_fall_by_one_is_found(self):
+        sights = walk(1, LONG)[:3]
+        place, _ = sights[2]
+        ports = PORTS[id(LONG)]
+        sights[2] = (place, route(ports, 1, datagram(1)))
+        self.wrong(sights, "counter", "had 3 left at a3, 1 at a2")
+
+    def test_a_walk_that_jumps_or_ends_where_nobody_is_is_found(self):
+        jump = walk(1, LONG)
+        jump[2] = (("a2", "l-a1"), jump[2][1])
+        self.wrong(jump, "walk", "was at a3, and came to a2 from a1")
+        self.wrong(walk(1)[:2], "walk", "was last seen at a2, with 2 ports left")
+        self.wrong(walk(1)[1:], "walk", "was first seen at a2, with 2 of 4 left")
+        begun = [(("a2", "l-a1"), route((FUNCTION, 3, 1), 2, datagram(1))),
+                 (("h2", "l-a2"), route((FUNCTION, 3, 1), 1, datagram(1)))]
+        self.wrong(begun, "walk", "began at a1, which is no edge")
+        by_link = [(place, route((1, 3, 1, 1), 3 - index, datagram(1)))
+                   for index, place in enumerate(SHORT)]
+        self.wrong(by_link, "walk", "ended at h2 by port 1, which is a link")
+
+    def test_a_host_on_the_way_is_found(self):
+        cables = CABLES + [("h2", "l-a3", 4, "a3", "l-h2", 4), ("a3", "l-h3", 5, "h3", "l-a3", 1)]
+        NODES["h3"] = "host"
+        self.addCleanup(NODES.pop, "h3")
+        ports = (FUNCTION, 5, 4, 3, 1, 1)
+        places = SHORT + [("a3", "l-h2"), ("h3", "l-a3")]
+        sights = [(place, route(ports, 5 - index, datagram(1))) for index, place in enumerate(places)]
+        self.wrong(sights, "walk", "passed h2, which is no switch", cables=cables)
+
+    def test_a_byte_that_is_not_what_it_was_is_found(self):
+        for index in range(1, 3):
+            for at in (0, 11, 17 + 5, -1):
+                sights = walk(1)
+                place, frame = sights[index]
+                changed = bytearray(frame)
+                changed[at] ^= 0x40
+                sights[index] = (place, bytes(changed))
+                self.wrong(sights, "altered", "came to")
+
+    def test_headers_that_cannot_be_are_found(self):
+        place, frame = walk(1)[0]
+        for at, value in ((14, 0x2F), (16, 9)):
+            bad = frame[:at] + bytes([value]) + frame[at + 1:]
+            self.wrong(good() + [(place, bad)], "malformed")
+
+    def test_captures_and_descriptions_that_prove_nothing_are_refused(self):
+        self.wrong(good(), "capture", "lost 2 packets", lost=2)
+        self.wrong(good(), "capture", "nothing was captured", without=("a3", "l-a2"))
+        self.wrong([], "capture", "0 walks were seen, at least one expected")
+        self.wrong(good(), "capture", "4 walks were seen, 5 expected", walks=5)
+        self.assertEqual(prove(good(), numbers={("a1", "l-a2"): None})[0], 2)
+        self.assertEqual(prove(good(), numbers={("a1", "l-a2"): 2})[0], 2)
+        self.assertEqual(prove(good(), cables=CABLES + [CABLES[0]])[0], 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
