@@ -128,7 +128,7 @@ fn route(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) {
         && paths.sends() == previous.ledger.paths.sends();
     if !is_as_before {
         let roads = Roads::new(cables, inventory, ledger.choice_seed);
-        let pairs = paths.sends().pairs(inventory.nodes.keys());
+        let pairs = paths.sends().pairs(&inventory.nodes.keys().collect::<Vec<_>>());
         ways::follow(ways, &pairs, &roads, !cables.is_subset(former));
     }
 }

@@ -163,12 +163,12 @@ impl Sends {
     /// Each pair of nodes of which one sends to the other, with these hosts.
     pub(crate) fn pairs<'s>(
         &'s self,
-        everybody: impl Iterator<Item = &'s NodeName> + Clone,
+        everybody: &[&'s NodeName],
     ) -> BTreeSet<(&'s NodeName, &'s NodeName)> {
-        let sends = self.0.values().flat_map(|sends| sends.iter()).map(|(send, _)| send);
+        let sends = self.0.values().flat_map(Counts::iter).map(|(send, _)| send);
         let sends: BTreeSet<&Send> = sends.collect();
         let pairs = sends.into_iter().flat_map(|send| {
-            let origins = send.origins(everybody.clone());
+            let origins = send.origins(everybody.iter().copied());
             origins.into_iter().map(|from| (from, &send.to)).collect::<Vec<_>>()
         });
         pairs.collect()

@@ -198,17 +198,13 @@ fn arrival(
         }
         DepartureBy::Link(port) => {
             let end = CableEnd { node: from.clone(), port };
-            let cables = situation.blueprint.ledger.cables.iter();
-            let far = cables.filter_map(|[one, other]| match () {
-                () if *one == end => Some(other),
-                () if *other == end => Some(one),
-                () => None,
+            let mut cables = situation.blueprint.ledger.cables.iter();
+            let far = cables.find_map(|[one, other]| {
+                if *one == end { Some(other) } else { (*other == end).then_some(one) }
             });
-            let CableEnd { node, port } = far
-                .cloned()
-                .next()
-                .ok_or_else(|| format!("no cable is known at port {port} of node '{from}'"))?;
-            Ok((node, ExplainAt::Link(port)))
+            let far =
+                far.ok_or_else(|| format!("no cable is known at port {port} of node '{from}'"))?;
+            Ok((far.node.clone(), ExplainAt::Link(far.port)))
         }
     }
 }
