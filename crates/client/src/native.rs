@@ -8,7 +8,7 @@ use catena_model::check::CheckReport;
 use catena_model::discovery::LinkReport;
 use catena_model::event::EventLine;
 use catena_model::explain::{ExplainQuery, ExplainReport};
-use catena_model::resource::{ContextHeader, FailurePolicy, FunctionSettings};
+use catena_model::resource::{ContextHeader, Encapsulation, FailurePolicy, FunctionSettings};
 use catena_model::status::{
     ChainReport, ChainSummary, FunctionReport, GraphReport, InstanceReport, NodeDetail, NodeReport,
     PathReport, Receipt,
@@ -141,6 +141,20 @@ impl Client {
         context: &[ContextHeader],
     ) -> Result<ChainReport, ClientError> {
         self.patch(&format!("/v1/chains/{}", escape(chain)), &json!({"context": context}))
+    }
+
+    /// Moves a chain to another encapsulation, under its traffic; the receipt is that of this move.
+    ///
+    /// # Errors
+    /// When there is no such chain, something of it does not go with the encapsulation, or the
+    /// controller refuses.
+    pub fn move_chain(
+        &self,
+        chain: &str,
+        encapsulation: Encapsulation,
+    ) -> Result<ChainReport, ClientError> {
+        let path = format!("/v1/chains/{}", escape(chain));
+        self.patch(&path, &json!({"encapsulation": encapsulation}))
     }
 
     /// Every instance of every service function.
