@@ -1,4 +1,5 @@
-//! `catena chain`: deploy and undeploy a chain document, list chains, show one with its counters.
+//! `catena chain`: deploy and undeploy a chain document, move a chain to another encapsulation, list
+//! chains, show one with its counters.
 
 use crate::chain_show;
 use crate::connection::Connection;
@@ -7,12 +8,14 @@ use crate::failure::Failure;
 use crate::output::{Format, block, say, table, tell};
 use crate::receipt;
 use crate::watch::{self, WatchForm};
-use catena_client::deploy::{Applied, ChainDocument, DeployError, Deployed, Deployment, Updated};
+use catena_client::deploy::{Applied, ChainDocument, DeployError, Deployed, Deployment};
 use catena_client::{Client, Draft};
 use catena_model::check::CheckReport;
 use catena_model::preview::{self, ApplyRequest, Draining};
-use catena_model::status::{ChainState, ChainSummary};
+use catena_model::resource::Encapsulation;
+use catena_model::status::{ChainReport, ChainState, ChainSummary};
 use clap::Subcommand;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::path::{Path, PathBuf};
 
 #[derive(Subcommand)]
@@ -25,6 +28,17 @@ pub(crate) enum ChainCommand {
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
         repeat: u32,
         /// How the step times are printed.
+        #[arg(short, long, value_enum, default_value = "table")]
+        output: Format,
+    },
+    /// Move a chain to another encapsulation, under its traffic.
+    Update {
+        /// Name or id.
+        name: String,
+        /// What carries it from now on.
+        #[arg(long, value_parser = encapsulations())]
+        encapsulation: Encapsulation,
+        /// How it is printed.
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
     },
@@ -74,6 +88,9 @@ pub(crate) fn run(connection: &Connection, command: ChainCommand) -> Result<(), 
     let client = connection.client()?;
     match command {
         ChainCommand::Deploy { file, repeat, output } => deploy(&client, &file, repeat, output),
+        ChainCommand::Update { name, encapsulation, output } => {
+            say_changed(&client.move_chain(&name, encapsulation)?, output)
+        }
         ChainCommand::Undeploy { file } => undeploy(&client, &file),
         ChainCommand::List { output } => {
             let chains = client.chains()?;
@@ -87,6 +104,12 @@ pub(crate) fn run(connection: &Connection, command: ChainCommand) -> Result<(), 
         ChainCommand::Check { name, output } => check(&client.check_chain(&name)?, output),
         ChainCommand::Show { name, output } => chain_show::show(&client.chain(&name)?, output),
     }
+}
+
+/// The names of encapsulations, and what they stand for.
+fn encapsulations() -> impl TypedValueParser<Value = Encapsulation> {
+    let names = PossibleValuesParser::new(Encapsulation::ALL.map(Encapsulation::name));
+    names.try_map(|name| Encapsulation::of_name(&name).ok_or("there is no such encapsulation"))
 }
 
 /// Reads a document of one chain.
@@ -110,9 +133,7 @@ fn deploy(client: &Client, file: &Path, repeat: u32, output: Format) -> Result<(
         written.failure(DeployError::OfDocument { key, owner, source: Box::new(source) })
     })?;
     let (name, runs) = match applied {
-        Applied::Updated(updated) => {
-            return say_updated(client, &document.name(), &updated, output);
-        }
+        Applied::Updated(updated) => return say_changed(&client.chain(&updated.chain)?, output),
         Applied::Created(first) => (document.name(), repeated(client, &document, first, repeat)?),
     };
     tell(output, &runs, |_| print_timings(&runs))?;
@@ -137,22 +158,17 @@ fn repeated(
     Ok(runs)
 }
 
-/// A chain that was there ends its update with the receipt.
-fn say_updated(
-    client: &Client,
-    name: &str,
-    updated: &Updated,
-    output: Format,
-) -> Result<(), Failure> {
-    let report = client.chain(&updated.chain)?;
-    tell(output, &report, |_| {
-        let path = report.status.path.map(|path| format!(", path {path}")).unwrap_or_default();
-        say!("chain {name}   {}{path}", updated.status);
+/// A chain that was there ends its change with the receipt.
+fn say_changed(report: &ChainReport, output: Format) -> Result<(), Failure> {
+    let ChainReport { name, status, encapsulation, .. } = report;
+    tell(output, report, |_| {
+        let path = status.path.map(|path| format!(", path {path}")).unwrap_or_default();
+        say!("chain {name}   {}{path} over {}", status.state.name(), encapsulation.name());
         if let Some(receipt) = &report.receipt {
             say!("{}", receipt::line(receipt));
         }
     })?;
-    active(name, &updated.status, &updated.status_reason)
+    active(name, status.state.name(), &status.reason)
 }
 
 fn active(name: &str, status: &str, reason: &str) -> Result<(), Failure> {

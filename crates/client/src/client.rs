@@ -105,6 +105,11 @@ impl Client {
         Self { draft: Some(id.into()), ..self.clone() }
     }
 
+    /// Do its requests concern a draft?
+    pub(crate) fn is_in_draft(&self) -> bool {
+        self.draft.is_some()
+    }
+
     /// The base URL.
     #[must_use]
     pub fn base(&self) -> &str {

@@ -450,6 +450,10 @@ pub struct Chain {
     pub rules: Vec<RuleId>,
     /// How the path is carried between hosts.
     pub encapsulation: Encapsulation,
+    /// The `correlation` that was declared at the border, where the chain has been moved to another
+    /// encapsulation since: there it is fixed. None: it is the encapsulation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declared_correlation: Option<Encapsulation>,
     /// Does a reverse path belong to it?
     pub is_symmetric: bool,
     /// Metadata that travels with its packets (NSH MD type 2); empty: none.
@@ -457,6 +461,22 @@ pub struct Chain {
     pub context: Vec<ContextHeader>,
     /// Small number for the border (`chain_id`), unique in the deployment; never the path id.
     pub number: u32,
+}
+
+impl Chain {
+    /// Its encapsulation as it was declared at the border.
+    #[must_use]
+    pub fn correlation(&self) -> Encapsulation {
+        self.declared_correlation.unwrap_or(self.encapsulation)
+    }
+
+    /// The same chain, carried by another encapsulation.
+    #[must_use]
+    pub fn moved_to(self, encapsulation: Encapsulation) -> Self {
+        let declared = self.correlation();
+        let declared_correlation = (declared != encapsulation).then_some(declared);
+        Self { encapsulation, declared_correlation, ..self }
+    }
 }
 
 /// Chains that go on in others: a packet at the end of a chain enters the first of those that the

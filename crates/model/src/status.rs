@@ -211,7 +211,8 @@ pub struct ChainReport {
     /// How its watched instances are.
     #[serde(default)]
     pub health: Vec<InstanceHealth>,
-    /// The account of its last change since this controller started, if that is over.
+    /// The account of its last change since this controller started, if that is over; in the answer
+    /// to a change, of that one.
     pub receipt: Option<Receipt>,
 }
 

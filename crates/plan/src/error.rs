@@ -152,7 +152,7 @@ pub enum PlanError {
     /// An instance that would not understand what it is given.
     #[error(
         "chain '{chain}' is carried by {carried}, but instance '{instance}' speaks {spoken}; \
-         use an instance that speaks {carried} or none, or give the chain another encapsulation"
+         carry the chain by {spoken}, or use an instance that speaks no encapsulation"
     )]
     ForeignEncapsulation {
         /// The chain.

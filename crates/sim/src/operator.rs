@@ -90,6 +90,7 @@ fn declare(intent: &mut Intent, number: u32, random: &mut Random) -> String {
         functions: functions.into_iter().map(topology::function_id).collect(),
         rules: former.map_or_else(|| rules(number, endpoints), |chain| chain.rules),
         encapsulation,
+        declared_correlation: None,
         is_symmetric: false,
         context: Vec::new(),
         number,

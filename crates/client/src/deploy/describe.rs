@@ -1,11 +1,11 @@
 //! What is declared, told as a document: the way back from resources to what a file would say. Knows
 //! names; refuses to know what a file did say.
 
+use super::carrier::carrier_of;
 use super::document::{ChainDocument, ChainInstance, ChainStep, Direction};
 use super::file::{Document, FunctionDocument, GraphDocument};
 use super::known::weight_of;
 use super::{Deployment, texts};
-use crate::client::unexpected;
 use crate::{Client, ClientError, Kind};
 use catena_model::classifier::FIELDS;
 use serde_json::{Map, Value, json};
@@ -87,10 +87,7 @@ impl Deployment {
             let group = client.show(Kind::PortPairGroup, &group)?;
             steps.push(step(client, &ports, &outer, &group)?);
         }
-        let parameters = &chain["chain_parameters"];
-        let encapsulation = serde_json::from_value(parameters["correlation"].clone());
-        let encapsulation =
-            encapsulation.map_err(|error| unexpected("a port chain", &error.to_string()))?;
+        let encapsulation = Some(carrier_of(&chain)?);
         Ok(ChainDocument {
             name: chain["name"].as_str().map(str::to_owned),
             source,
@@ -98,7 +95,7 @@ impl Deployment {
             match_fields,
             chain: steps,
             encapsulation,
-            symmetric: parameters["symmetric"].as_bool().unwrap_or_default(),
+            symmetric: chain["chain_parameters"]["symmetric"].as_bool().unwrap_or_default(),
             group: None,
             label: None,
         })

@@ -29,8 +29,9 @@ pub struct ChainDocument {
     /// The functions in order.
     #[serde(alias = "through")]
     pub chain: Vec<ChainStep>,
-    /// How the path is carried between hosts; without one, as the API chooses.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "tunnelled")]
+    /// How the path is carried between hosts; without one, as it is, or as the API chooses for a new
+    /// chain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encapsulation: Option<Encapsulation>,
     /// Do the answers take the same instances in reverse order?
     #[serde(default, skip_serializing_if = "is_false")]
@@ -60,12 +61,12 @@ fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// What chains may be carried by today.
+/// What functions may speak.
 fn tunnelled<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Encapsulation>, D::Error> {
     match Option::<Encapsulation>::deserialize(from)? {
         Some(other) if other.is_source_route() => {
             let known = Encapsulation::TUNNELLED.map(Encapsulation::name).join(" or ");
-            Err(D::Error::custom(format!("no chain goes by '{}' yet; use {known}", other.name())))
+            Err(D::Error::custom(format!("no function speaks '{}'; use {known}", other.name())))
         }
         chosen => Ok(chosen),
     }

@@ -269,7 +269,7 @@ fn unique(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use catena_model::resource::Runs;
+    use catena_model::resource::{Encapsulation, Runs};
 
     #[test]
     fn one_chain_several_and_a_whole_document_are_read_in_yaml_and_json() {
@@ -291,6 +291,11 @@ graphs:
         let template = settings.template.as_ref().unwrap();
         assert_eq!(template.runs, Runs::Image("registry/ids:3".into()));
         assert_eq!(document.graphs[0].branches["web"], ["rest"]);
+        for carrier in Encapsulation::ALL {
+            let text =
+                whole.replace("encapsulation: nsh", &format!("encapsulation: {}", carrier.name()));
+            assert_eq!(Document::parse(&text).unwrap().chains[0].encapsulation, Some(carrier));
+        }
         let json = serde_json::to_string(&document).unwrap();
         assert_eq!(Document::parse(&json).unwrap(), document);
         let yaml = serde_norway::to_string(&serde_json::to_value(&document).unwrap()).unwrap();
@@ -326,8 +331,8 @@ graphs:
                 "line 4, encapsulation, chain 'web'",
             ),
             (
-                "name: web\nsource: S\nchain: [a]\nencapsulation: source-route/native",
-                "no chain goes by 'source-route/native' yet; use nsh or mpls",
+                "name: web\nsource: S\nchain: [{name: a, speaks: source-route/native}]",
+                "no function speaks 'source-route/native'; use nsh or mpls",
             ),
             ("{\"source\": \"S\",\n\"chain\": 7}", "line 2, chain, chain 'S'"),
             (

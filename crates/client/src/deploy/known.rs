@@ -2,7 +2,7 @@
 //! when two are the same; refuses to know when they are made.
 
 use super::passage::Passage;
-use super::{ChainStep, Direction, id_of};
+use super::{ChainStep, Direction, id_of, texts};
 use crate::{Client, ClientError, Kind};
 use serde_json::{Value, json};
 
@@ -29,6 +29,14 @@ impl Known {
                 && pair["service_function_parameters"]["correlation"] == json!(passage.speaks)
         };
         self.pairs.iter().find(is_it).map(id_of)
+    }
+
+    /// Does an instance of these groups speak an encapsulation?
+    pub(super) fn is_spoken_in(&self, groups: &[String]) -> bool {
+        let groups = self.groups.iter().filter(|group| groups.contains(&id_of(group)));
+        let members: Vec<String> = groups.flat_map(|group| texts(&group["port_pairs"])).collect();
+        let mut pairs = self.pairs.iter().filter(|pair| members.contains(&id_of(pair)));
+        pairs.any(|pair| !pair["service_function_parameters"]["correlation"].is_null())
     }
 
     /// The group of exactly these pairs.

@@ -2,6 +2,7 @@
 //! pairs, port pair groups and port chain, each step timed. Knows the four steps; refuses
 //! to know how a chain is carried.
 
+mod carrier;
 mod declare;
 mod describe;
 mod document;
@@ -17,7 +18,10 @@ pub use file::{Document, DocumentError, FunctionDocument, GraphDocument, place_o
 pub use key_twice::{KeyTwice, key_twice};
 pub use update::Updated;
 
-use crate::{Client, ClientError, Kind};
+use crate::{Client, ClientError, Draft, Kind};
+use carrier::{beyond_correlation, correlation};
+use catena_model::preview::ApplyRequest;
+use catena_model::status::ChainStatus;
 use known::Known;
 use passage::{PortAt, Route, route};
 use serde::{Deserialize, Serialize};
@@ -184,9 +188,26 @@ impl Deployment {
     /// Makes flow classifier, port pairs, port pair groups and port chain, in this order. A pair
     /// or group that is there already is used. What was made is removed again on failure.
     ///
+    /// A chain that networking-sfc has no words for is made in a draft and moved there, so that no
+    /// packet of it is ever carried otherwise.
+    ///
     /// # Errors
     /// The document does not fit the ports, or the controller refuses.
     pub fn deploy(client: &Client, document: &ChainDocument) -> Result<Deployed, DeployError> {
+        if beyond_correlation(document).is_none() || client.is_in_draft() {
+            return Self::deploy_here(client, document);
+        }
+        let draft = Draft::open(client)?;
+        let mut deployed = Self::deploy_here(draft.client(), document)?;
+        let start = Instant::now();
+        let status = settled(client, draft, &deployed.chain)?;
+        deployed.timings.pc += start.elapsed().as_secs_f64();
+        deployed.status = status.state.name().into();
+        deployed.status_reason = status.reason;
+        Ok(deployed)
+    }
+
+    fn deploy_here(client: &Client, document: &ChainDocument) -> Result<Deployed, DeployError> {
         if document.chain.is_empty() {
             return Err(DeployError::Empty.at("through"));
         }
@@ -220,6 +241,12 @@ impl Deployment {
         delete_unused(client, Kind::PortPairGroup, &groups)?;
         delete_unused(client, Kind::PortPair, &pairs)
     }
+}
+
+/// Makes what a draft holds, and waits; answers how a chain of it is then.
+fn settled(client: &Client, draft: Draft, chain: &str) -> Result<ChainStatus, ClientError> {
+    draft.apply(ApplyRequest { wait: true, ..ApplyRequest::default() })?;
+    Ok(client.chain(chain)?.status)
 }
 
 fn delete_unused(client: &Client, kind: Kind, ids: &[String]) -> Result<(), DeployError> {
@@ -278,22 +305,15 @@ fn make(
             }
         });
     }
-    let name = document.name();
-    let mut body = json!({
-        "name": name, "port_pair_groups": groups, "flow_classifiers": [id_of(&classifier)],
-    });
-    if document.encapsulation.is_some() || document.symmetric {
-        let mut parameters = json!({"symmetric": document.symmetric});
-        if let Some(encapsulation) = document.encapsulation {
-            parameters["correlation"] = encapsulation.name().into();
-        }
-        body["chain_parameters"] = parameters;
+    let chain = chain_body(document, &groups, &id_of(&classifier));
+    let chain = create(Kind::PortChain, &chain, &mut timings.pc)?;
+    if let Some(carrier) = beyond_correlation(document) {
+        client.move_chain(&id_of(&chain), carrier)?;
     }
-    let chain = create(Kind::PortChain, &body, &mut timings.pc)?;
     let text = |key: &str| chain[key].as_str().unwrap_or_default().to_owned();
     Ok(Deployed {
         chain: id_of(&chain),
-        name,
+        name: document.name(),
         status: text("status"),
         status_reason: text("status_reason"),
         classifier: id_of(&classifier),
@@ -301,6 +321,21 @@ fn make(
         groups,
         timings,
     })
+}
+
+fn chain_body(document: &ChainDocument, groups: &[String], classifier: &str) -> Value {
+    let mut body = json!({
+        "name": document.name(), "port_pair_groups": groups, "flow_classifiers": [classifier],
+    });
+    let correlation = correlation(document);
+    if correlation.is_some() || document.symmetric {
+        let mut parameters = json!({"symmetric": document.symmetric});
+        if let Some(correlation) = correlation {
+            parameters["correlation"] = correlation.name().into();
+        }
+        body["chain_parameters"] = parameters;
+    }
+    body
 }
 
 fn id_of(resource: &Value) -> String {

@@ -2,15 +2,15 @@
 //! chain turns by one request, what nobody uses any more goes. Knows the order of these steps;
 //! refuses to know how paths are swapped.
 
+use super::carrier::Move;
 use super::describe::conditions;
 use super::known::{Known, group_body, pair_body};
-use super::passage::route;
+use super::passage::{Route, route};
 use super::{
     Applied, ChainDocument, DeployError, Deployment, Direction, classifier_body, delete_unused,
-    id_of, texts,
+    id_of, settled, texts,
 };
 use crate::{Client, ClientError, Draft, Kind};
-use catena_model::preview::ApplyRequest;
 use serde_json::{Map, Value, json};
 
 /// What an update came to.
@@ -36,8 +36,7 @@ impl Deployment {
                 // An update is several requests: they are made on a copy, and the copy at once.
                 let draft = Draft::open(client)?;
                 let mut updated = Self::update(draft.client(), &name, document)?;
-                draft.apply(ApplyRequest { wait: true, ..ApplyRequest::default() })?;
-                let status = client.chain(&updated.chain)?.status;
+                let status = settled(client, draft, &updated.chain)?;
                 updated.status = status.state.name().into();
                 updated.status_reason = status.reason;
                 Ok(Applied::Updated(updated))
@@ -49,8 +48,9 @@ impl Deployment {
         }
     }
 
-    /// Brings the functions and the classifier of a chain that is deployed to those of a document. A function that
-    /// keeps its name and changes its instances keeps its group.
+    /// Brings the functions, the classifier and the encapsulation of a chain that is deployed to those
+    /// of a document. A function that keeps its name and changes its instances keeps its group; a
+    /// document without an encapsulation leaves the chain what it has.
     ///
     /// # Errors
     /// No such chain, the document does not fit the ports, or the controller refuses.
@@ -64,43 +64,17 @@ impl Deployment {
         }
         let route = route(document, &|name: &str| super::ports_of(client, name))?;
         let chain = client.find(Kind::PortChain, chain)?;
-        check_parameters(&chain, document)?;
+        check_symmetry(&chain, document)?;
         let before = texts(&chain["port_pair_groups"]);
         let known = Known::read(client)?;
-        let mut groups = Vec::new();
+        let moving = Move::of(&chain, document, known.is_spoken_in(&before))?;
+        moving.before(client, &chain)?;
         let mut left = Vec::new();
-        for (step, passages) in document.chain.iter().zip(&route.functions) {
-            let mut pairs = Vec::new();
-            for passage in passages {
-                pairs.push(match known.pair(passage) {
-                    Some(pair) => pair,
-                    None => id_of(&client.create(Kind::PortPair, &pair_body(passage))?),
-                });
-            }
-            let is_tap = step.direction == Direction::Tap;
-            groups.push(match (known.group(&pairs, is_tap), known.named(&before, &step.name)) {
-                (Some(group), _) => group,
-                (None, Some(group)) if group["tap_enabled"] == json!(is_tap) => {
-                    left.extend(texts(&group["port_pairs"]));
-                    let body = json!({"port_pairs": pairs});
-                    id_of(&client.update(Kind::PortPairGroup, &id_of(group), &body)?)
-                }
-                _ => match known.empty(&step.name, is_tap) {
-                    Some(group) => {
-                        client.update(
-                            Kind::PortPairGroup,
-                            &group,
-                            &json!({"port_pairs": pairs}),
-                        )?;
-                        group
-                    }
-                    None => id_of(&client.create(Kind::PortPairGroup, &group_body(step, &pairs))?),
-                },
-            });
-        }
+        let groups = groups(client, &known, (document, &route), &before, &mut left)?;
         let rules = texts(&chain["flow_classifiers"]);
         let rule = classifier(client, &rules, &classifier_body(document, &route)?)?;
         let chain = turn(client, &chain, (&before, &groups), (&rules, &[rule]))?;
+        let chain = moving.after(client, chain)?;
         delete_unused(client, Kind::FlowClassifier, &rules)?;
         for group in before.iter().filter(|group| !groups.contains(group)) {
             left.extend(texts(&client.show(Kind::PortPairGroup, group)?["port_pairs"]));
@@ -114,17 +88,47 @@ impl Deployment {
 }
 
 /// What a chain keeps for life cannot be brought to another document.
-fn check_parameters(chain: &Value, document: &ChainDocument) -> Result<(), DeployError> {
-    let parameters = &chain["chain_parameters"];
-    let wanted = document.encapsulation.map(|encapsulation| json!(encapsulation.name()));
-    let is_fixed = |what| DeployError::Fixed { chain: document.name(), what };
-    if wanted.is_some_and(|wanted| parameters["correlation"] != wanted) {
-        return Err(is_fixed("encapsulation"));
-    }
-    if parameters["symmetric"] != json!(document.symmetric) {
-        return Err(is_fixed("symmetry"));
+fn check_symmetry(chain: &Value, document: &ChainDocument) -> Result<(), DeployError> {
+    if chain["chain_parameters"]["symmetric"] != json!(document.symmetric) {
+        return Err(DeployError::Fixed { chain: document.name(), what: "symmetry" });
     }
     Ok(())
+}
+
+/// The groups of a document's functions, with the pairs that it wants; `left` gets the pairs that
+/// they had before.
+fn groups(
+    client: &Client,
+    known: &Known,
+    (document, route): (&ChainDocument, &Route),
+    before: &[String],
+    left: &mut Vec<String>,
+) -> Result<Vec<String>, ClientError> {
+    let mut groups = Vec::new();
+    for (step, passages) in document.chain.iter().zip(&route.functions) {
+        let mut pairs = Vec::new();
+        for passage in passages {
+            pairs.push(match known.pair(passage) {
+                Some(pair) => pair,
+                None => id_of(&client.create(Kind::PortPair, &pair_body(passage))?),
+            });
+        }
+        let is_tap = step.direction == Direction::Tap;
+        let fill =
+            |group: &str| client.update(Kind::PortPairGroup, group, &json!({"port_pairs": pairs}));
+        groups.push(match (known.group(&pairs, is_tap), known.named(before, &step.name)) {
+            (Some(group), _) => group,
+            (None, Some(group)) if group["tap_enabled"] == json!(is_tap) => {
+                left.extend(texts(&group["port_pairs"]));
+                id_of(&fill(&id_of(group))?)
+            }
+            _ => match known.empty(&step.name, is_tap) {
+                Some(group) => id_of(&fill(&group)?),
+                None => id_of(&client.create(Kind::PortPairGroup, &group_body(step, &pairs))?),
+            },
+        });
+    }
+    Ok(groups)
 }
 
 /// The classifier of the chain that says what the document says, made if there is none.

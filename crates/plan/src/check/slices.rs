@@ -162,7 +162,7 @@ fn check_metadata(chain: &Chain, slice: &Slice) -> Result<(), PlanError> {
     }
     let fault = format!(
         "chain '{}' is carried by {}, which has no room for metadata; use a chain that is carried by \
-         nsh",
+         nsh, or a slice without 'carries_metadata'",
         chain.name(),
         chain.encapsulation.name()
     );

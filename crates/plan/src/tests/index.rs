@@ -118,6 +118,7 @@ fn port(number: u32, dice: &mut Dice) -> Port {
         subnet: SubnetId(id(2, dice.below(3))),
         address: address(dice),
     };
+    let attachment = || Attachment { namespace: None, interface: format!("net{number}") };
     Port {
         id: PortId(id(3, number)),
         label: label(dice),
@@ -128,9 +129,7 @@ fn port(number: u32, dice: &mut Dice) -> Port {
         device_owner: String::new(),
         own_traffic: if dice.below(4) == 0 { OwnTraffic::All } else { OwnTraffic::Own },
         node: (dice.below(4) > 0).then(|| node(dice.below(2) + 1)),
-        attachment: dice
-            .flag()
-            .then(|| Attachment { namespace: None, interface: format!("net{number}") }),
+        attachment: dice.flag().then(attachment),
         admin_state_up: dice.flag(),
     }
 }
@@ -143,6 +142,7 @@ fn chain(number: u32, dice: &mut Dice) -> Chain {
         functions: dice.ids(5, 3),
         rules: dice.ids(6, 2),
         encapsulation,
+        declared_correlation: None,
         is_symmetric: dice.flag(),
         context: Vec::new(),
         number: dice.below(4),

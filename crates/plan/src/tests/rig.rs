@@ -195,6 +195,7 @@ impl World {
                 functions: functions.iter().map(|f| FunctionId(id(5, *f))).collect(),
                 rules: vec![rule],
                 encapsulation: Encapsulation::Nsh,
+                declared_correlation: None,
                 is_symmetric: false,
                 context: Vec::new(),
                 number,

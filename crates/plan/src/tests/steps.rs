@@ -302,7 +302,7 @@ fn an_instance_that_speaks_another_encapsulation_is_refused() {
     world.intent.instances.get_mut(&InstanceId(id(4, 11))).unwrap().speaks =
         Some(Encapsulation::Mpls);
     let error = check(&world.intent).unwrap_err();
-    assert!(error.to_string().contains("speaks mpls"), "{error}");
+    assert!(error.to_string().contains("speaks mpls; carry the chain by mpls"), "{error}");
 }
 
 #[test]

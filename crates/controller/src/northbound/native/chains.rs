@@ -1,6 +1,5 @@
-//! `/v1/chains`: their states, counters and receipts of changes, and the metadata that travels with a
-//! chain's packets, for
-//! which networking-sfc has no words.
+//! `/v1/chains`: their states, counters and receipts of changes, and what networking-sfc has no words
+//! for: by which encapsulation a chain goes on, and the metadata that travels with its packets.
 
 use super::change::{self, body, declare};
 use super::paths;
@@ -12,12 +11,12 @@ use crate::reconcile::{Situation, settle};
 use axum::response::Response;
 use catena_model::account::{ChainCounters, PortCounters};
 use catena_model::id::{ChainId, FunctionId, InstanceId};
-use catena_model::resource::{Chain, ContextHeader};
+use catena_model::resource::{Chain, ContextHeader, Encapsulation};
 use catena_model::status::{
     ChainAtNode, ChainReport, ChainSummary, LostOnReturn, PathReport, SilentNode,
 };
 use catena_model::{CounterScope, NodeName};
-use catena_plan::Intent;
+use catena_plan::{IndexedIntent, Intent};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::mem::discriminant;
@@ -28,12 +27,16 @@ use uuid::Uuid;
 /// Longest tenant of a context, in bytes.
 const TENANT_BYTES_MAX: usize = 32;
 
-/// What `PATCH` changes of a chain.
+/// What `PATCH` changes of a chain; what is not given stays.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ChainChange {
+pub(super) struct ChainUpdate {
+    /// How its path is carried between hosts from now on.
+    #[serde(default)]
+    pub(super) encapsulation: Option<Encapsulation>,
     /// Metadata that travels with its packets.
-    pub(super) context: Vec<ContextHeader>,
+    #[serde(default)]
+    pub(super) context: Option<Vec<ContextHeader>>,
 }
 
 pub(super) async fn list(view: &View) -> Result<Response, Problem> {
@@ -168,31 +171,62 @@ pub(super) async fn receipt(view: &View) -> Result<Response, Problem> {
     })?)
 }
 
+/// Changes what is given; the receipt that it answers is that of this change.
 pub(super) async fn patch(view: &View) -> Result<Response, Problem> {
     let View { app, call, identity, .. } = view;
-    let ChainChange { context } = body(call)?;
-    check_context(&context)?;
+    let change: ChainUpdate = body(call)?;
+    check_change(&change)?;
     let before = app.situation.borrow().blueprint.number;
     let id = find(&view.intent, &call.name)?.id;
     let snapshot = declare(app, move |draft| {
         let chain = draft.intent().chains.get(&id).cloned().ok_or_else(Problem::gone)?;
-        if !context.is_empty() && !chain.encapsulation.capabilities().has_metadata {
-            return Err(Problem::conflict(format!(
-                "Chain '{}' is carried by {}, which has no room for a context; make it with \
-                 correlation nsh.",
-                chain.label.name,
-                chain.encapsulation.name()
-            )));
-        }
-        draft.put(Chain { context, ..chain })?;
+        let changed = changed(draft.intent(), chain, change)?;
+        draft.put(changed)?;
         Ok(())
     })
     .await?;
     let deadline = Instant::now() + app.answer_wait;
-    settle::changed(app, snapshot.revision, before, &[id], deadline).await;
+    let mut receipts = settle::changed(app, snapshot.revision, before, &[id], deadline).await;
     let situation = app.situation.borrow().clone();
     let chain = snapshot.intent.chains.get(&id).ok_or_else(Problem::gone)?;
-    view.told(&report(app, &situation, &snapshot.intent, identity, chain).await)
+    let report = report(app, &situation, &snapshot.intent, identity, chain).await;
+    view.told(&ChainReport { receipt: receipts.pop(), ..report })
+}
+
+/// A chain as a change makes it; what its functions and slices do not go with is refused by the plan.
+fn changed(intent: &IndexedIntent, chain: Chain, change: ChainUpdate) -> Result<Chain, Problem> {
+    let encapsulation = change.encapsulation.unwrap_or(chain.encapsulation);
+    let is_moved = encapsulation != chain.encapsulation;
+    // All chains of a graph are carried alike.
+    let graph = intent.index().graphs_of_chain(chain.id).next();
+    if let Some(graph) = graph.filter(|_| is_moved) {
+        return Err(Problem::conflict(format!(
+            "Chain '{}' is in graph '{graph}', whose chains are all carried alike; delete the graph \
+             first, and make it anew when its chains have moved.",
+            chain.id
+        )));
+    }
+    let context = change.context.unwrap_or_else(|| chain.context.clone());
+    if !context.is_empty() && !encapsulation.capabilities().has_metadata {
+        let todo = match is_moved {
+            true => "take its context away first ('context': [])",
+            false => "move it to nsh ('encapsulation': 'nsh')",
+        };
+        let (name, carrier) = (chain.id, encapsulation.name());
+        return Err(Problem::conflict(format!(
+            "Chain '{name}' has a context, for which {carrier} has no room; {todo}."
+        )));
+    }
+    Ok(Chain { context, ..chain.moved_to(encapsulation) })
+}
+
+fn check_change(change: &ChainUpdate) -> Result<(), Problem> {
+    match change {
+        ChainUpdate { encapsulation: None, context: None } => {
+            Err(Problem::bad_body("it changes nothing; give 'encapsulation' or 'context'"))
+        }
+        ChainUpdate { context, .. } => check_context(context.as_deref().unwrap_or_default()),
+    }
 }
 
 fn check_context(context: &[ContextHeader]) -> Result<(), Problem> {

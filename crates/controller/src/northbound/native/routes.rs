@@ -1,7 +1,7 @@
 //! The routes of the native API: one table that the router, the OpenAPI document and the tests of
 //! who may do what read. Knows who answers where, and in which types; refuses to know what is done.
 
-use super::chains::ChainChange;
+use super::chains::ChainUpdate;
 use super::functions::FunctionChange;
 use super::instances::InstanceChange;
 use super::openapi::{anything, many, one, text};
@@ -95,8 +95,8 @@ pub(super) static ROUTES: &[Route] = &[
         .named("ShowChain", "A chain with fresh counters.")
         .answers(one::<ChainReport>),
     route("PATCH", "/v1/chains/{chain}", Tenant, |view| Box::pin(chains::patch(view)))
-        .named("UpdateChain", "Changes a chain's context.")
-        .takes(one::<ChainChange>)
+        .named("UpdateChain", "Changes a chain's encapsulation or its context, under its traffic.")
+        .takes(one::<ChainUpdate>)
         .answers(one::<ChainReport>)
         .in_drafts(true),
     route("GET", "/v1/chains/{chain}/receipt", Viewer, |view| Box::pin(chains::receipt(view)))

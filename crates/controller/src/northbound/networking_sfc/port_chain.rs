@@ -1,6 +1,6 @@
 //! Port chains: a `Chain` in the words of networking-sfc, with read-only attributes that the
-//! original lacks: `status`, `status_reason`, `path_id`, `last_change`, and in the answer to a
-//! change its `receipt`.
+//! original lacks: `status`, `status_reason`, `path_id`, `encapsulation`, `last_change`, and in the
+//! answer to a change its `receipt`.
 
 use super::attributes::{
     Attribute, Prepared, empty_dict, empty_list, empty_text, optional, read_only, required,
@@ -34,6 +34,7 @@ const TABLE: &[Attribute] = &[
     read_only("status"),
     read_only("status_reason"),
     read_only("path_id"),
+    read_only("encapsulation"),
     read_only("last_change"),
     read_only("receipt"),
 ];
@@ -78,6 +79,7 @@ impl Collection for PortChains {
             rules: Vec::new(),
             encapsulation: port_pair::encapsulation(parameters.get("correlation"))
                 .unwrap_or(Encapsulation::OF_NETWORKING_SFC),
+            declared_correlation: None,
             is_symmetric: parameters.get("symmetric") == Some(&json!(true)),
             context: Vec::new(),
             number: 0,
@@ -192,7 +194,7 @@ pub(super) fn check_correlation(intent: &IndexedIntent, chain: &Chain) -> Result
         let mut spoken = instances.filter_map(|instance| instance.speaks);
         if let Some(other) = spoken.find(|spoken| *spoken != chain.encapsulation) {
             let message = format!(
-                "Port Chain {} has correlation {}, Port Pair Group {} has {}.",
+                "Port Chain {} is carried by {}, Port Pair Group {} has correlation {}.",
                 chain.id,
                 chain.encapsulation.name(),
                 function.id,
@@ -247,7 +249,7 @@ fn allocate(intent: &IndexedIntent, wanted: u64) -> Result<u32, ApiError> {
 
 fn render(view: &View, chain: &Chain) -> Shown {
     let status = view.situation.chain_status(&view.intent, chain.id);
-    let correlation = chain.encapsulation.name();
+    let correlation = chain.correlation().name();
     shown(json!({
         "id": chain.id,
         "name": chain.label.name,
@@ -261,6 +263,7 @@ fn render(view: &View, chain: &Chain) -> Shown {
         "status": status.state,
         "status_reason": status.reason,
         "path_id": status.path,
+        "encapsulation": chain.encapsulation,
         "last_change": view.receipts.of(chain.id),
     }))
 }

@@ -171,8 +171,8 @@ fn check_branching(
         return Ok(());
     };
     let message = format!(
-        "Port Chain {} cannot be branched: Port Pair {} of Port Pair Group {} does not have its \
-         correlation '{}'.",
+        "Port Chain {} cannot be branched: Port Pair {} of Port Pair Group {} does not have the \
+         correlation '{}' that the chain is carried by.",
         chain.id,
         instance.id,
         function.id,
@@ -188,7 +188,7 @@ fn check_encapsulation(carried: &mut Option<Encapsulation>, chain: &Chain) -> Re
         return Ok(());
     }
     let message = format!(
-        "Port Chain {} has correlation '{}', others of the Service Graph have '{}'.",
+        "Port Chain {} is carried by '{}', others of the Service Graph by '{}'.",
         chain.id,
         chain.encapsulation.name(),
         common.name()

@@ -13,6 +13,7 @@ mod graphs;
 mod links;
 mod lists;
 mod model;
+mod moves;
 mod native;
 mod observed;
 mod origins;

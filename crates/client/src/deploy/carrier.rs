@@ -1,0 +1,60 @@
+//! What carries a chain between hosts: read, told as networking-sfc has words for it, and moved to
+//! where it has none. Refuses to know what an encapsulation can carry.
+
+use super::{ChainDocument, id_of};
+use crate::client::unexpected;
+use crate::{Client, ClientError, Kind};
+use catena_model::resource::Encapsulation;
+use serde_json::Value;
+
+/// What carries a port chain.
+pub(super) fn carrier_of(chain: &Value) -> Result<Encapsulation, ClientError> {
+    let carrier = serde_json::from_value(chain["encapsulation"].clone());
+    carrier.map_err(|error| unexpected("a port chain", &error.to_string()))
+}
+
+/// The `correlation` that a new chain is made with, if the document has one.
+pub(super) fn correlation(document: &ChainDocument) -> Option<Encapsulation> {
+    document.encapsulation.filter(|carrier| !carrier.is_source_route())
+}
+
+/// What no `correlation` says: a new chain must be moved there before it takes packets.
+pub(super) fn beyond_correlation(document: &ChainDocument) -> Option<Encapsulation> {
+    document.encapsulation.filter(|carrier| carrier.is_source_route())
+}
+
+/// A chain that a document moves.
+pub(super) struct Move {
+    to: Option<Encapsulation>,
+    /// What speaks the former encapsulation has to leave the chain first; what speaks the other one
+    /// could not come before.
+    is_first: bool,
+}
+
+impl Move {
+    /// `is_spoken`: does a function of the chain speak an encapsulation now?
+    pub(super) fn of(
+        chain: &Value,
+        document: &ChainDocument,
+        is_spoken: bool,
+    ) -> Result<Self, ClientError> {
+        let carrier = carrier_of(chain)?;
+        let to = document.encapsulation.filter(|wanted| *wanted != carrier);
+        Ok(Self { to, is_first: !is_spoken })
+    }
+
+    /// Before the chain gets other functions.
+    pub(super) fn before(&self, client: &Client, chain: &Value) -> Result<(), ClientError> {
+        match self.to.filter(|_| self.is_first) {
+            Some(to) => client.move_chain(&id_of(chain), to).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// When it has them; answers the chain as it is then.
+    pub(super) fn after(&self, client: &Client, chain: Value) -> Result<Value, ClientError> {
+        let Some(to) = self.to.filter(|_| !self.is_first) else { return Ok(chain) };
+        client.move_chain(&id_of(&chain), to)?;
+        client.show(Kind::PortChain, &id_of(&chain))
+    }
+}
