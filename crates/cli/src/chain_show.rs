@@ -33,7 +33,7 @@ pub(crate) fn show(report: &ChainReport, output: Format) -> Result<(), Failure> 
         say!(
             "{}   {} ─► {}",
             report.name,
-            report.encapsulation.name().to_uppercase(),
+            report.encapsulation.title(),
             functions(report).join(" ─► ")
         );
         let path = report.status.path.map_or_else(String::new, |path| format!("   path {path}"));

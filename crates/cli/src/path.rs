@@ -74,7 +74,7 @@ fn show(path: &PathReport) {
         path.path,
         path.chain_name,
         path.direction,
-        path.encapsulation.name().to_uppercase(),
+        path.encapsulation.title(),
         path.phase,
         path.since
     );

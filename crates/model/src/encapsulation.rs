@@ -149,6 +149,15 @@ impl Encapsulation {
         self.capabilities().name
     }
 
+    /// The name in what people read: abbreviations are in capitals.
+    #[must_use]
+    pub fn title(self) -> String {
+        match self.is_source_route() {
+            true => self.name().to_owned(),
+            false => self.name().to_uppercase(),
+        }
+    }
+
     /// The encapsulation of this name, if there is one.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {

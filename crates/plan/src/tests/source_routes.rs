@@ -95,6 +95,29 @@ fn a_chain_has_a_header_for_each_function_on_another_node_and_nothing_at_switche
 }
 
 #[test]
+fn a_thousand_chains_leave_the_programs_of_switches_as_they_were() {
+    let (mut world, fabric) = world();
+    let versions = |world: &World| {
+        let switches = (1..=4).map(switch);
+        switches
+            .map(|name| world.blueprint.programs.get(&name).unwrap().version())
+            .collect::<Vec<_>>()
+    };
+    let before = (versions(&world), programs(&world));
+    for number in 1..=1_000 {
+        let functions = &FUNCTIONS[number as usize % 3..];
+        routed_chain(&mut world, number, functions);
+    }
+    fabric.settle(&mut world);
+    assert_active(&world, ChainId(id(7, 1_000)));
+    assert_eq!(world.blueprint.ledger.paths.len(), 1_000);
+    assert_eq!(versions(&world), before.0, "numbers and digests");
+    for number in 1..=4 {
+        assert_eq!(programs(&world)[&switch(number)], before.1[&switch(number)]);
+    }
+}
+
+#[test]
 fn a_chain_moves_to_source_routes_and_back_under_another_identifier() {
     let (mut world, fabric) = world();
     let chain = world.chain(1, 1, &[12, 13]);
