@@ -328,7 +328,7 @@ kinds! {
     /// What the port numbers of source routes stand for at the node.
     Exit exits: PortNumber => ExitEntry, if |key, entry| *key == entry.number;
     /// The ways to ports of other nodes.
-    Route routes: PortId => RouteEntry, if |key, entry| *key == entry.to;
+    Route routes: (NodeName, PortId) => RouteEntry, if |key, entry| key.0 == entry.node && key.1 == entry.to;
 }
 
 impl Entries {
@@ -437,7 +437,7 @@ impl NodeProgram {
             slices: table(&self.slices, |_, entry| entry.id),
             slice_paths: table(&self.slice_paths, |_, entry| entry.id),
             exits: table(&self.exits, |_, entry| entry.number),
-            routes: table(&self.routes, |_, entry| entry.to),
+            routes: table(&self.routes, |_, entry| (entry.node.clone(), entry.to)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a program says of source routes: port numbers, and ways to ports of other nodes. Knows numbers; refuses to know
 //! how a frame carries them.
 
-use crate::id::PortId;
+use crate::id::{NodeName, PortId};
 use crate::topology::PortNumber;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,8 @@ impl ExitEntry {
 /// The way from this node to a port of another, over links.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteEntry {
+    /// The other node.
+    pub node: NodeName,
     /// The port.
     pub to: PortId,
     /// The port numbers by which a frame leaves each node on the way, its own link first; the last is that of the port.

@@ -87,6 +87,7 @@ fn next_chains(
     if ledger.paths.sends() != previous.ledger.paths.sends() {
         route(previous, &mut ledger, inventory);
     }
+    learn_routes(previous, &mut ledger);
 
     let programs = previous.following_programs(&ledger, intent, inventory);
     let (slices, programs) = with_all_nodes(previous, slices, programs, intent, inventory);
@@ -94,27 +95,49 @@ fn next_chains(
         ledger.paths.since(&previous.ledger.paths).map(|(id, _)| id).collect();
     let has_changed = programs.since(&previous.programs).next().is_some()
         || !changed.is_empty()
-        || ledger.cables != previous.ledger.cables
+        || (ledger.cables != previous.ledger.cables && !ledger.paths.sends().is_empty())
         || ledger.ways != previous.ledger.ways
         || ledger.unserved != previous.ledger.unserved;
     if !has_changed {
         return None;
     }
     ledger.end_quarantines();
-    let former_ways = &previous.ledger.ways;
-    port_numbers::note_needs(&mut ledger.port_numbers, &programs, former_ways, number);
+    let former = (&*previous.ledger, inventory);
+    port_numbers::note_needs(&mut ledger.port_numbers, &programs, former, number);
     note_needs(previous, &mut ledger, &changed, &programs, inventory);
     let looked = Some(Arc::new(Looked::new(intent, inventory, &slices)));
     let ledger = Arc::new(ledger);
     Some(Blueprint { number, parent: previous.number, programs, ledger, slices, looked })
 }
 
+/// What the nodes of a path that nothing is sent into have learned before was not how its packets go now.
+fn learn_routes(previous: &Blueprint, ledger: &mut Ledger) {
+    let former = &previous.ledger;
+    if (&ledger.ways, &ledger.port_numbers) == (&former.ways, &former.port_numbers) {
+        return;
+    }
+    let waits = |path: &PathRecord| {
+        path.phase == PathPhase::Installed
+            && path.encapsulation.is_source_route()
+            && path.since != ledger.number
+    };
+    let waiting = ledger.paths.iter().filter(|(_, path)| waits(path)).map(|(id, _)| *id);
+    for id in waiting.collect::<Vec<PathId>>() {
+        ledger.paths.update(id, |path| {
+            path.since = ledger.number;
+            path.needs.clear();
+        });
+    }
+}
+
 /// Brings port numbers, cables and ways to what nodes told and paths need.
 fn route(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) {
     let Ledger { port_numbers, cables, ways, paths, .. } = ledger;
-    number_ports(port_numbers, inventory, paths.sends(), ledger.number);
     let looked = previous.looked_among(inventory);
-    if looked.is_none_or(|looked| looked.told != inventory.told)
+    let are_sends_new = looked.is_none() || paths.sends() != previous.ledger.paths.sends();
+    number_ports(port_numbers, inventory, (paths.sends(), are_sends_new), ledger.number);
+    if paths.sends().is_empty()
+        || looked.is_none_or(|looked| looked.told != inventory.told)
         || *port_numbers != previous.ledger.port_numbers
     {
         let now = remembered(cables, inventory, port_numbers);
@@ -123,10 +146,7 @@ fn route(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) {
         }
     }
     let former = &previous.ledger.cables;
-    let is_as_before = looked.is_some()
-        && Arc::ptr_eq(cables, former)
-        && paths.sends() == previous.ledger.paths.sends();
-    if !is_as_before {
+    if are_sends_new || !Arc::ptr_eq(cables, former) {
         let roads = Roads::new(cables, inventory, ledger.choice_seed);
         let pairs = paths.sends().pairs(&inventory.nodes.keys().collect::<Vec<_>>());
         ways::follow(ways, &pairs, &roads, !cables.is_subset(former));

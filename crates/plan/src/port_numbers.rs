@@ -3,15 +3,17 @@
 //! know what is at the other end.
 
 use crate::inventory::Inventory;
+use crate::ledger::Ledger;
 use crate::programs::Programs;
 use crate::sends::Sends;
-use crate::ways::{WayBooks, nodes_over};
+use crate::ways::nodes_over;
 use catena_model::id::PortId;
 use catena_model::limits::{NODE_LINKS_MAX, PATH_ID_QUARANTINE_BLUEPRINTS};
 use catena_model::program::ExitPlace;
 use catena_model::topology::{CableEnd, PortNumber};
 use catena_model::{BlueprintNumber, NodeName};
 use serde::{Deserialize, Serialize};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -82,7 +84,8 @@ impl PortNumbers {
     #[must_use]
     pub fn why_none(&self, node: &NodeName, interface: &str) -> String {
         format!(
-            "link '{interface}' of node '{node}' has no port number: {}; make fewer interfaces links (--link)",
+            "link '{interface}' of node '{node}' has no port number: {}; make fewer interfaces links (--link), or place \
+             functions of chains on source routes elsewhere",
             self.why_full()
         )
     }
@@ -103,21 +106,19 @@ impl PortNumbers {
         NODE_LINKS_MAX.saturating_sub(self.links.len() + self.ports.len() + self.resting.len())
     }
 
-    /// Is there a number for this port, or has it one?
-    pub(crate) fn has_room_for(&self, port: PortId) -> bool {
+    /// Has this port a number, or had it one lately?
+    pub(crate) fn has_had(&self, port: PortId) -> bool {
         let rests = |resting: &RestingNumber| resting.of == ExitPlace::Port(port);
-        self.room() > 0 || self.ports.contains_key(&port) || self.resting.values().any(rests)
+        self.ports.contains_key(&port) || self.resting.values().any(rests)
     }
 
     fn is_empty(&self) -> bool {
         self.links.is_empty() && self.ports.is_empty() && self.resting.is_empty()
     }
 
-    /// Nothing rests, and each of these links and ports has a number.
-    fn is_settled(&self, links: Option<&BTreeSet<String>>, ports: &BTreeSet<PortId>) -> bool {
-        self.resting.is_empty()
-            && links.is_none_or(|links| self.links.keys().eq(links))
-            && self.ports.keys().eq(ports)
+    /// Nothing rests, and each of these links has a number: no port waits for one.
+    fn is_settled(&self, links: Option<&BTreeSet<String>>) -> bool {
+        self.resting.is_empty() && links.is_none_or(|links| self.links.keys().eq(links))
     }
 
     /// Brings the numbers to these links and ports. Without word of the links they stay.
@@ -184,24 +185,28 @@ impl PortNumbers {
 pub(crate) fn number_ports(
     books: &mut NumberBooks,
     inventory: &Inventory,
-    sends: &Sends,
+    (sends, are_sends_new): (&Sends, bool),
     number: BlueprintNumber,
 ) {
-    let nothing = BTreeSet::new();
-    let mut ports = sends.ports_by_node();
+    let (nothing, no_ports) = (BTreeSet::new(), BTreeSet::new());
+    let ports_by_node = OnceCell::new();
     let forgotten = books.keys().filter(|node| !inventory.knows(node)).cloned();
     let forgotten: Vec<NodeName> = forgotten.collect();
     let told = inventory.all().map(|(node, _, facts)| (node, facts.links.as_deref()));
     for (node, links) in told.chain(forgotten.iter().map(|node| (node, Some(&nothing)))) {
         let known = books.get(node);
-        let ports = ports.remove(node).unwrap_or_default();
-        let is_empty = || links.is_none_or(BTreeSet::is_empty) && ports.is_empty();
-        if known.map_or_else(is_empty, |book| book.is_settled(links, &ports)) {
+        let is_empty = || links.is_none_or(BTreeSet::is_empty);
+        if !are_sends_new && known.map_or_else(is_empty, |book| book.is_settled(links)) {
+            continue;
+        }
+        let ports = ports_by_node.get_or_init(|| sends.ports_by_node());
+        let ports = ports.get(node).unwrap_or(&no_ports);
+        if known.is_none() && is_empty() && ports.is_empty() {
             continue;
         }
         let mut book = known.map_or_else(PortNumbers::default, |book| PortNumbers::clone(book));
         book.resting.retain(|_, resting| resting.rests(node, inventory, number));
-        book.follow(links, &ports, number);
+        book.follow(links, ports, number);
         if book.is_empty() {
             books.remove(node);
         } else if known.is_none_or(|known| **known != book) {
@@ -220,26 +225,33 @@ impl RestingNumber {
 }
 
 /// Notes by which programs nodes forget the numbers that this blueprint has taken away, and the `former` ways over
-/// them.
+/// them. A host that does not run its newest program may send by ways of before.
 pub(crate) fn note_needs(
     books: &mut NumberBooks,
     programs: &Programs,
-    former: &WayBooks,
+    (former, inventory): (&Ledger, &Inventory),
     number: BlueprintNumber,
 ) {
     let until = BlueprintNumber(number.0 + PATH_ID_QUARANTINE_BLUEPRINTS);
     let needs = |node: &NodeName| programs.get(node).map_or(number, |program| program.number);
+    let sends = former.paths.sends();
+    let may_send = |node: &&NodeName| {
+        !inventory.has_acknowledged(node, needs(node))
+            && sends.iter().any(|(_, send)| send.is_from(node))
+    };
+    let lagging: OnceCell<Vec<&NodeName>> = OnceCell::new();
     for (node, book) in books {
         if !book.resting.values().any(|resting| resting.until == until) {
             continue;
         }
+        let lagging = lagging.get_or_init(|| inventory.nodes.keys().filter(may_send).collect());
         let mut noted = PortNumbers::clone(book);
         for (port, resting) in &mut noted.resting {
             if resting.until == until {
                 let end = CableEnd { node: node.clone(), port: *port };
                 resting.needs = needs(node);
-                resting.senders =
-                    nodes_over(former, &end).map(|node| (node.clone(), needs(node))).collect();
+                let senders = nodes_over(&former.ways, &end).chain(lagging.iter().copied());
+                resting.senders = senders.map(|node| (node.clone(), needs(node))).collect();
             }
         }
         if noted != **book {

@@ -12,9 +12,11 @@ use crate::ways::{self, Roads, WayBooks};
 use catena_model::NodeName;
 use catena_model::id::PortId;
 use catena_model::limits::ROUTE_PORTS_MAX;
+use catena_model::program::HopEntry;
 use catena_model::resource::Chain;
 use catena_model::status::PathRoute;
 use catena_model::topology::{CableEnd, PortNumber};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The port numbers by which a frame comes from a node out of a port of another.
 pub(crate) fn ports(
@@ -47,7 +49,13 @@ pub(crate) fn render_routed(
     let ways = render(intent, inventory, graphs, chain)?;
     if chain.encapsulation.is_source_route() {
         let routing = Routing { ledger, roads, inventory };
-        ways.iter().try_for_each(|way| routing.check(way))?;
+        for way in &ways {
+            routing.check(&way.hops, sends(&way.hops, &Starts::of_rules(&way.rules)))?;
+        }
+        // Slices, and the ends of other chains, are no rules of its own.
+        for (_, path) in ledger.current(chain.id) {
+            routing.check(&path.hops, path.sends())?;
+        }
     }
     Ok(ways)
 }
@@ -90,26 +98,33 @@ struct Routing<'r> {
 }
 
 impl Routing<'_> {
-    fn check(&self, way: &Rendering) -> Result<(), String> {
-        for (port, send) in sends(&way.hops, &Starts::of_rules(&way.rules)) {
-            self.check_send(port, &send).map_err(|why| {
-                let mut hops = way.hops.iter();
-                let hop = hops.find(|hop| hop.instances.iter().any(|one| one.ingress == port));
+    fn check(&self, hops: &[HopEntry], sends: BTreeSet<(PortId, Send)>) -> Result<(), String> {
+        let mut new: BTreeMap<&NodeName, BTreeSet<PortId>> = BTreeMap::new();
+        for (port, send) in &sends {
+            let numbers = self.ledger.port_numbers.get(&send.to);
+            if numbers.is_none_or(|book| !book.has_had(*port)) {
+                new.entry(&send.to).or_default().insert(*port);
+            }
+            let has_room = numbers.is_none_or(|book| {
+                new.get(&send.to).is_none_or(|ports| ports.len() <= book.room())
+            });
+            let full = numbers.filter(|_| !has_room).map(|book| {
+                format!("its port has no number: {}; use another node", book.why_full())
+            });
+            full.map_or_else(|| self.check_send(send), Err).map_err(|why| {
+                let mut hops = hops.iter();
+                let hop = hops.find(|hop| hop.instances.iter().any(|one| one.ingress == *port));
                 let function = hop.map(|hop| hop.name.as_str()).unwrap_or_default();
-                let profile = way.encapsulation.name();
                 format!(
-                    "function '{function}' is out of reach by {profile}: {why}, or give the chain another encapsulation"
+                    "function '{function}' is out of reach by source routes: {why}, or give the chain another \
+                     encapsulation"
                 )
             })?;
         }
         Ok(())
     }
 
-    fn check_send(&self, port: PortId, send: &Send) -> Result<(), String> {
-        let numbers = self.ledger.port_numbers.get(&send.to);
-        if let Some(full) = numbers.filter(|book| !book.has_room_for(port)) {
-            return Err(format!("its port has no number: {}; use another node", full.why_full()));
-        }
+    fn check_send(&self, send: &Send) -> Result<(), String> {
         for from in send.origins(self.inventory.nodes.keys()) {
             let known = ways::numbers(&self.ledger.ways, from, &send.to).map(Iterator::count);
             let cables = match known {

@@ -20,7 +20,7 @@ pub(crate) struct Send {
 
 impl Send {
     /// Does it begin at this node?
-    fn is_from(&self, node: &NodeName) -> bool {
+    pub(crate) fn is_from(&self, node: &NodeName) -> bool {
         self.from.as_ref().map_or(self.to != *node, |from| from == node)
     }
 
@@ -130,18 +130,13 @@ impl Sends {
         self.0.get(&port).into_iter().flat_map(Counts::iter).map(|(send, _)| send)
     }
 
-    /// Those to a port that begin at a node.
-    pub(crate) fn of_from<'s>(
-        &'s self,
-        port: PortId,
-        node: &'s NodeName,
-    ) -> impl Iterator<Item = &'s Send> {
-        self.of(port).filter(|send| send.is_from(node))
+    /// All, with the ports that they lead to.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PortId, &Send)> {
+        self.0.iter().flat_map(|(port, sends)| sends.iter().map(|(send, _)| (*port, send)))
     }
 
-    /// The ports that a node sends to.
-    pub(crate) fn ports_from<'s>(&'s self, node: &'s NodeName) -> impl Iterator<Item = PortId> {
-        self.0.keys().copied().filter(|port| self.of_from(*port, node).next().is_some())
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The ports that differ. Costs what differs.
@@ -152,10 +147,8 @@ impl Sends {
     /// The ports that packets come out of at each node.
     pub(crate) fn ports_by_node(&self) -> BTreeMap<&NodeName, BTreeSet<PortId>> {
         let mut found: BTreeMap<_, BTreeSet<PortId>> = BTreeMap::new();
-        for (port, sends) in &self.0 {
-            for (send, _) in sends.iter() {
-                found.entry(&send.to).or_default().insert(*port);
-            }
+        for (port, send) in self.iter() {
+            found.entry(&send.to).or_default().insert(port);
         }
         found
     }
@@ -165,8 +158,7 @@ impl Sends {
         &'s self,
         everybody: &[&'s NodeName],
     ) -> BTreeSet<(&'s NodeName, &'s NodeName)> {
-        let sends = self.0.values().flat_map(Counts::iter).map(|(send, _)| send);
-        let sends: BTreeSet<&Send> = sends.collect();
+        let sends: BTreeSet<&Send> = self.iter().map(|(_, send)| send).collect();
         let pairs = sends.into_iter().flat_map(|send| {
             let origins = send.origins(everybody.iter().copied());
             origins.into_iter().map(|from| (from, &send.to)).collect::<Vec<_>>()

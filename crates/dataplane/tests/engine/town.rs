@@ -371,7 +371,7 @@ impl Town {
             let way = self.ways.get(&(node, port.node)).cloned().or(direct);
             let Some(way) = way else { continue };
             let ports = way.into_iter().chain([own]).map(port_number).collect();
-            program.routes.push(RouteEntry { to: port.id, ports });
+            program.routes.push(RouteEntry { node: node_name(port.node), to: port.id, ports });
         }
     }
 

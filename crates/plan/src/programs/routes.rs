@@ -1,9 +1,10 @@
 //! Port numbers and routes in programs: which entries differ where numbers, ways or whoever sends differ.
 
 use super::update::{Update, set};
-use crate::intent::differences;
 use crate::port_numbers::PortNumbers;
 use crate::routing;
+use crate::sends::Send;
+use crate::ways::WayBooks;
 use catena_model::NodeName;
 use catena_model::id::PortId;
 use catena_model::program::{ExitEntry, ExitPlace, RouteEntry};
@@ -31,7 +32,9 @@ impl Update<'_> {
                 ExitPlace::Port(port) => Some(*port),
                 ExitPlace::Link(_) => None,
             };
-            self.ports.extend(changed.clone().filter_map(ports));
+            let numbered: Vec<PortId> = changed.clone().filter_map(ports).collect();
+            self.ports.extend(&numbered);
+            self.numbered.extend(numbered);
             let Some(entries) = self.programs.entries_of_any_mut(node) else { continue };
             // A number may have come to something else: what goes, goes first.
             for (number, _) in former.difference(&now) {
@@ -58,42 +61,48 @@ impl Update<'_> {
     pub(super) fn take_routes(&mut self) {
         let (from, to) = (self.from, self.to);
         let (former, now) = (from.paths.sends(), to.paths.sends());
-        let mut touched: BTreeSet<(NodeName, PortId)> = BTreeSet::new();
+        let mut touched: BTreeSet<(NodeName, PortId, NodeName)> = BTreeSet::new();
+        let mut touch = |port: PortId, send: &Send| {
+            let origins = send.origins(to.nodes.keys()).into_iter();
+            touched.extend(origins.map(|node| (node.clone(), port, send.to.clone())));
+        };
         let mut ports = former.changed_ports(now);
-        for (port, old, new) in differences(&from.intent.ports, &to.intent.ports) {
-            if old.map(|port| &port.node) != new.map(|port| &port.node) {
-                ports.insert(*port);
-            }
-        }
+        ports.extend(self.numbered.iter());
         for port in ports {
-            for send in former.of(port).chain(now.of(port)) {
-                let origins = send.origins(to.nodes.keys());
-                touched.extend(origins.into_iter().map(|node| (node.clone(), port)));
+            former.of(port).chain(now.of(port)).for_each(|send| touch(port, send));
+        }
+        let turned = changed_ways(from.ways, to.ways);
+        if !turned.is_empty() {
+            for (port, send) in now.iter() {
+                let origins = send.origins(turned.iter().copied()).into_iter();
+                let origins = origins.filter(|node| turned.contains(node));
+                touched.extend(origins.map(|node| (node.clone(), port, send.to.clone())));
             }
         }
-        for node in from.ways.keys().chain(to.ways.keys()).collect::<BTreeSet<_>>() {
-            let (before, after) = (from.ways.get(node), to.ways.get(node));
-            if let (Some(before), Some(after)) = (before, after)
-                && Arc::ptr_eq(before, after)
-            {
-                continue;
-            }
-            touched.extend(now.ports_from(node).map(|port| (node.clone(), port)));
+        for (node, port, end) in touched {
+            self.make_route(&node, (end, port));
         }
-        touched.into_iter().for_each(|(node, port)| self.make_route(&node, port));
     }
 
-    /// The way from a node to a port that it sends to: where the port is declared to be, if paths still lead to where
-    /// it was.
-    fn make_route(&mut self, node: &NodeName, port: PortId) {
+    /// The way from a node to a port of another, if it sends there.
+    fn make_route(&mut self, node: &NodeName, (end, port): (NodeName, PortId)) {
         let to = self.to;
-        let declared = to.intent.ports.get(&port).and_then(|port| port.node.as_ref());
-        let sends = || to.paths.sends().of_from(port, node).map(|send| &send.to);
-        let end = sends().find(|end| Some(*end) == declared).or_else(|| sends().next());
-        let ports =
-            end.and_then(|end| routing::ports((to.ways, to.port_numbers), node, (end, port)));
+        let sends = to.paths.sends().of(port);
+        let is_sent = sends.filter(|send| send.to == end).any(|send| send.is_from(node));
+        let ports = routing::ports((to.ways, to.port_numbers), node, (&end, port));
+        let ports = ports.filter(|_| is_sent);
         if let Some(entries) = self.programs.entries_mut(node) {
-            set(&mut entries.routes, port, ports.map(|ports| RouteEntry { to: port, ports }));
+            let entry = ports.map(|ports| RouteEntry { node: end.clone(), to: port, ports });
+            set(&mut entries.routes, (end, port), entry);
         }
     }
+}
+
+/// The nodes with another way than before.
+fn changed_ways<'w>(from: &'w WayBooks, to: &'w WayBooks) -> BTreeSet<&'w NodeName> {
+    let is_same = |node: &&NodeName| match (from.get(*node), to.get(*node)) {
+        (Some(before), Some(after)) => Arc::ptr_eq(before, after),
+        _ => false,
+    };
+    from.keys().chain(to.keys()).filter(|node| !is_same(node)).collect()
 }

@@ -62,6 +62,8 @@ pub(super) struct Update<'u> {
     /// Chains with a path that differs.
     chains: BTreeSet<ChainId>,
     pub(super) ports: BTreeSet<PortId>,
+    /// Those whose port number is another.
+    pub(super) numbered: BTreeSet<PortId>,
     /// Ports whose MAC and addresses are to be looked at.
     stations: BTreeSet<PortId>,
     machines: BTreeSet<Machine>,
@@ -85,6 +87,7 @@ impl<'u> Update<'u> {
             to,
             chains: BTreeSet::new(),
             ports: BTreeSet::new(),
+            numbered: BTreeSet::new(),
             stations: BTreeSet::new(),
             machines: BTreeSet::new(),
             networks: BTreeSet::new(),

@@ -3,6 +3,7 @@
 use super::book::{SlicePath, SlicePhase};
 use crate::blueprint::Blueprint;
 use crate::inventory::Inventory;
+use crate::routing::is_routed;
 use crate::status::{may_still_send, node_reason, packets_inside};
 use catena_model::id::SliceId;
 use catena_model::preview::SlicesDraining;
@@ -63,6 +64,11 @@ fn what_is_missing(
     let record = current.ledger.paths.get(target);
     match record.and_then(|record| current.lagging(inventory, record)) {
         Some(node) => node_reason(inventory, &node),
+        None if record.is_some_and(|record| !is_routed(&current.ledger, inventory, record)) => {
+            "no way over links leads from where it begins to a function of its chain: the chain's state says \
+             which; 'catena link list' shows what was found"
+                .into()
+        }
         None => "its port is not bound, or the planner has not run yet".into(),
     }
 }

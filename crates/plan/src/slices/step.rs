@@ -9,6 +9,7 @@ use crate::inventory::Inventory;
 use crate::ledger::{Direction, PathPhase, PathRecord};
 use crate::programs::Programs;
 use crate::render::bound_node;
+use crate::routing::is_routed;
 use catena_model::id::{ChainId, SliceId};
 use catena_model::program::{SliceEntry, SlicePathEntry};
 use catena_model::slice::{Slice, SlicePlace};
@@ -235,7 +236,8 @@ impl<'s> Step<'s> {
         let at = classifier_of(self.intent, self.inventory, slice.place()).ok()?;
         let record = self.previous.ledger.paths.get(&like)?;
         let is_known = record.takes_slices_at(at.as_ref());
-        if !is_known || !self.previous.is_running(self.inventory, record) {
+        let is_routed = is_routed(&self.previous.ledger, self.inventory, record);
+        if !is_known || !is_routed || !self.previous.is_running(self.inventory, record) {
             return None;
         }
         Some(SlicePath {

@@ -36,6 +36,8 @@ pub(crate) struct Fabric {
     pub(crate) wires: Vec<Wire>,
     /// Interfaces that are no links for now.
     pub(crate) absent: BTreeSet<Plug>,
+    /// Links that nothing is plugged into.
+    pub(crate) spares: Vec<Plug>,
 }
 
 pub(crate) fn switch(number: u32) -> NodeName {
@@ -73,7 +75,7 @@ impl Fabric {
     }
 
     fn links(&self, of: &NodeName) -> BTreeSet<String> {
-        let plugs = self.wires.iter().flat_map(|wire| &wire.ends);
+        let plugs = self.wires.iter().flat_map(|wire| &wire.ends).chain(&self.spares);
         let own = plugs.filter(|plug| plug.0 == *of && !self.absent.contains(*plug));
         own.map(|(_, interface)| interface.clone()).collect()
     }

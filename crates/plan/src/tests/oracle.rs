@@ -89,26 +89,20 @@ fn exits(ledger: &Ledger, node: &NodeName, ports: &[PortEntry]) -> Vec<ExitEntry
 }
 
 /// The ways of a node to the ports that any path on source routes leads to from there, looked up path by path.
-fn routes(
-    ledger: &Ledger,
-    intent: &Intent,
-    inventory: &Inventory,
-    node: &NodeName,
-) -> Vec<RouteEntry> {
-    let mut ends: BTreeMap<PortId, BTreeSet<NodeName>> = BTreeMap::new();
+fn routes(ledger: &Ledger, inventory: &Inventory, node: &NodeName) -> Vec<RouteEntry> {
+    let mut ends: BTreeSet<(NodeName, PortId)> = BTreeSet::new();
     for path in ledger.paths.values() {
         for (port, send) in path.sends() {
             if send.origins(inventory.nodes.keys()).contains(&node) {
-                ends.entry(port).or_default().insert(send.to);
+                ends.insert((send.to, port));
             }
         }
     }
-    let route = |(port, ends): (PortId, BTreeSet<NodeName>)| {
-        let declared = intent.ports.get(&port).and_then(|port| port.node.as_ref());
-        let end = declared.filter(|end| ends.contains(end)).or(ends.first())?;
-        let legs = ledger.ways.get(node)?.get(end)?;
-        let last = ledger.port_numbers.get(end)?.of_port(port)?;
+    let route = |(end, port): (NodeName, PortId)| {
+        let legs = ledger.ways.get(node)?.get(&end)?;
+        let last = ledger.port_numbers.get(&end)?.of_port(port)?;
         Some(RouteEntry {
+            node: end.clone(),
             to: port,
             ports: legs.iter().map(|leg| leg.port).chain([last]).collect(),
         })
@@ -142,7 +136,7 @@ fn program(
         .collect();
     program.ports = local_ports(node, ledger, intent, functions);
     program.exits = exits(ledger, node, &program.ports);
-    program.routes = routes(ledger, intent, inventory, node);
+    program.routes = routes(ledger, inventory, node);
     add_paths(&mut program, ledger, inventory);
     add_networks(&mut program, intent);
     Some(program)

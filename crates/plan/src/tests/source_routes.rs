@@ -61,9 +61,9 @@ fn assert_routes_lead(world: &World, fabric: &Fabric) {
     let running = programs(world);
     for (name, program) in &running {
         for route in &program.routes {
-            let end = world.intent.ports[&route.to].node.clone().unwrap();
             let arrival = fabric.walk(&running, name, &route.ports);
-            assert_eq!(arrival, Arrival::Port(end, route.to), "{route:?} of {name}");
+            let expected = Arrival::Port(route.node.clone(), route.to);
+            assert_eq!(arrival, expected, "{route:?} of {name}");
         }
     }
 }
@@ -157,7 +157,7 @@ fn a_chain_without_a_way_waits_and_says_why_and_goes_on_when_cables_come() {
     let status = world.status(chain);
     assert_eq!((status.state, status.path), (ChainState::Degraded, path), "the former path stays");
     let says = |part: &str| assert!(status.reason.contains(part), "{}", status.reason);
-    says("function 'v12' is out of reach by source-route/native");
+    says("function 'v12' is out of reach by source routes");
     says("no way leads from node 'host1' to node 'host2'");
     says("catena link list");
     assert_active(&world, other);
@@ -278,6 +278,65 @@ fn a_port_at_two_places_of_a_chain_is_refused_where_the_port_says_which() {
     assert_eq!(check(&world.intent), Ok(()));
 }
 
+#[test]
+fn a_port_that_moves_has_both_its_routes_until_nothing_is_on_the_former_path() {
+    let (mut world, fabric) = world();
+    let chain = routed_chain(&mut world, 1, &[12]);
+    fabric.settle(&mut world);
+    for network in [CUSTOMER, INTERNAL] {
+        let port = port_id(12, network);
+        world.intent.ports.get_mut(&port).unwrap().node = Some(node(3));
+        world.inventory.nodes.get_mut(&node(3)).unwrap().bound.insert(port);
+    }
+    let ends = |world: &World| {
+        let routes = programs(world).remove(&node(1)).unwrap().routes.into_iter();
+        routes.map(|route| route.node.to_string()).collect::<Vec<_>>()
+    };
+    world.plan();
+    assert_eq!(ends(&world), ["host2", "host3"]);
+    acknowledge_everywhere(&mut world);
+    fabric.settle(&mut world);
+    assert_active(&world, chain);
+    assert_eq!(ends(&world), ["host2", "host3"], "packets may be under way");
+    world.drain_all();
+    fabric.settle(&mut world);
+    assert_eq!(ends(&world), ["host3"]);
+    assert_routes_lead(&world, &fabric);
+}
+
+/// Interfaces of a node that no cable is plugged into.
+fn spare(fabric: &mut Fabric, of: &NodeName, count: usize) {
+    let spares = (0..count).map(|number| (of.clone(), format!("spare{number}")));
+    fabric.spares.extend(spares);
+}
+
+#[test]
+fn the_port_that_finds_no_number_waits_for_one_and_is_turned_to_when_its_nodes_know_it() {
+    let (mut world, mut fabric) = world();
+    // Host 2 has one cable, and one number left for two functions.
+    world.machine(15, 2, &[CUSTOMER, INTERNAL]);
+    world.function(15, 15, CUSTOMER, INTERNAL);
+    spare(&mut fabric, &node(2), 253);
+    fabric.settle(&mut world);
+    let chain = routed_chain(&mut world, 1, &[12, 13, 15]);
+    fabric.settle(&mut world);
+    let status = world.status(chain);
+    assert_eq!(status.state, ChainState::Building);
+    assert!(status.reason.contains("all are given"), "{}", status.reason);
+    let short = routed_chain(&mut world, 2, &[12]);
+    fabric.settle(&mut world);
+    assert_active(&world, short);
+    fabric.spares.truncate(200);
+    fabric.settle(&mut world);
+    for turn in 0..40 {
+        // Blueprints are what rests are counted in.
+        routed_chain(&mut world, 50 + turn, &[13]);
+        fabric.settle(&mut world);
+    }
+    assert_active(&world, chain);
+    assert_routes_lead(&world, &fabric);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Declare(u32, Vec<u32>, Encapsulation),
@@ -387,7 +446,9 @@ impl Domain {
         for (name, program) in self.running.iter().chain(&wanted) {
             for route in &program.routes {
                 match self.fabric.walk(&self.running, name, &route.ports) {
-                    Arrival::Port(_, port) => assert_eq!(port, route.to, "{route:?} of {name}"),
+                    Arrival::Port(node, port) => {
+                        assert_eq!((&node, port), (&route.node, route.to), "{route:?} of {name}");
+                    }
                     Arrival::Lost => {}
                 }
             }

@@ -200,9 +200,14 @@ fn changed(intent: &IndexedIntent, chain: Chain, change: ChainUpdate) -> Result<
     // All chains of a graph are carried alike.
     let graph = intent.index().graphs_of_chain(chain.id).next();
     if let Some(graph) = graph.filter(|_| is_moved) {
+        let todo = match encapsulation.is_source_route() {
+            true => {
+                "no function speaks source routes, so no chain on them is in a graph: delete the graph"
+            }
+            false => "delete the graph first, and make it anew when its chains have moved",
+        };
         return Err(Problem::conflict(format!(
-            "Chain '{}' is in graph '{graph}', whose chains are all carried alike; delete the graph \
-             first, and make it anew when its chains have moved.",
+            "Chain '{}' is in graph '{graph}', whose chains are all carried alike; {todo}.",
             chain.id
         )));
     }

@@ -88,8 +88,9 @@ impl Maker<'_> {
     ) -> Result<Action, DropReason> {
         let hop = usize::from(self.tables.positions.place(position).hop);
         let entry = self.path.entry.hops.get(hop).and_then(|hop| hop.instances.get(place));
-        let ingress = entry.ok_or(DropReason::NoInstance)?.ingress;
-        let route = self.tables.entries.routes.get(&ingress).ok_or(DropReason::NoRoute)?;
+        let entry = entry.ok_or(DropReason::NoInstance)?;
+        let to = (entry.node.clone(), entry.ingress);
+        let route = self.tables.entries.routes.get(&to).ok_or(DropReason::NoRoute)?;
         let number = *route.ports.first().ok_or(DropReason::NoRoute)?;
         let slot = self.slots.of_port(number.link_id()).ok_or(DropReason::NoRoute)?;
         let (owner, _) = self.slots.owner(slot);

@@ -20,7 +20,7 @@ impl Following<'_> {
             self.next.exits = Arc::new(Exits::of(self.entries)?);
         }
         let routes = edits(&self.former.entries.routes, &self.entries.routes);
-        let turned: BTreeSet<PortId> = routes.iter().map(|(port, ..)| *port).collect();
+        let turned: BTreeSet<PortId> = routes.iter().map(|((_, port), ..)| *port).collect();
         if !are_others && turned.is_empty() {
             return Ok(());
         }
