@@ -50,11 +50,11 @@ pub(crate) fn render_routed(
     if chain.encapsulation.is_source_route() {
         let routing = Routing { ledger, roads, inventory };
         for way in &ways {
-            routing.check(&way.hops, sends(&way.hops, &Starts::of_rules(&way.rules)))?;
+            routing.check(&way.hops, &sends(&way.hops, &Starts::of_rules(&way.rules)))?;
         }
         // Slices, and the ends of other chains, are no rules of its own.
         for (_, path) in ledger.current(chain.id) {
-            routing.check(&path.hops, path.sends())?;
+            routing.check(&path.hops, &path.sends())?;
         }
     }
     Ok(ways)
@@ -98,9 +98,9 @@ struct Routing<'r> {
 }
 
 impl Routing<'_> {
-    fn check(&self, hops: &[HopEntry], sends: BTreeSet<(PortId, Send)>) -> Result<(), String> {
+    fn check(&self, hops: &[HopEntry], sends: &BTreeSet<(PortId, Send)>) -> Result<(), String> {
         let mut new: BTreeMap<&NodeName, BTreeSet<PortId>> = BTreeMap::new();
-        for (port, send) in &sends {
+        for (port, send) in sends {
             let numbers = self.ledger.port_numbers.get(&send.to);
             if numbers.is_none_or(|book| !book.has_had(*port)) {
                 new.entry(&send.to).or_default().insert(*port);
