@@ -78,7 +78,7 @@ impl Pace {
     fn wait(&mut self) {
         let due = Duration::from_secs_f64(self.left / self.per_second);
         self.left += 1.0;
-        if due > self.start.elapsed() {
+        while due > self.start.elapsed() {
             std::thread::sleep(BURST_PAUSE);
         }
     }
@@ -268,6 +268,13 @@ mod tests {
 
     fn payload(run: u32, number: u32) -> Vec<u8> {
         [run, 0, number].iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    #[test]
+    fn a_pace_of_fewer_than_one_in_each_pause_is_kept_too() {
+        let mut pace = Pace::new(100);
+        (0..4).for_each(|_| pace.wait());
+        assert!(pace.start.elapsed() >= Duration::from_millis(30));
     }
 
     #[test]
