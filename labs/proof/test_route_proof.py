@@ -79,6 +79,11 @@ class Proof(unittest.TestCase):
         self.assertEqual((result["frames"], result["walks"], result["proved"]), (14, 4, 4))
         self.assertEqual(result["ways"], {"h1 a1 a2 h2": 2, "h1 a1 a3 a2 h2": 2})
         self.assertEqual(result["switches"], {"a1": 4, "a2": 4, "a3": 2})
+        self.assertEqual(result["passages"], 10)
+
+    def test_where_none_is_expected_none_is_a_proof(self):
+        self.assertEqual(prove([], walks=0)[0], 0)
+        self.wrong(good(), "capture", "4 walks were seen, 0 expected", walks=0)
 
     def test_each_missing_sight_is_found(self):
         for index in range(7):

@@ -9,8 +9,12 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 fn run(file: &Path, results: &Path) -> Output {
+    run_as(file, results, &[])
+}
+
+fn run_as(file: &Path, results: &Path, options: &[&str]) -> Output {
     let mut command = Command::new(CATENA);
-    command.args(["lab", "run", "--results"]).arg(results);
+    command.args(["lab", "run"]).args(options).arg("--results").arg(results);
     command.arg("--summary").arg(results.join("summary.json")).arg(file);
     command.output().expect("the binary runs")
 }
@@ -96,8 +100,17 @@ fn passes(file: &str) -> Value {
     passes_with(file, "")
 }
 
-/// The same with more said in the file.
+/// The same in its full form, in the full test.
+fn passes_as_a_whole(file: &str) -> Value {
+    ready(file, "", is_full())
+}
+
+/// A ready lab file, run whole, with more said in it.
 fn passes_with(file: &str, more: &str) -> Value {
+    ready(file, more, false)
+}
+
+fn ready(file: &str, more: &str, is_full: bool) -> Value {
     let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs").join(file);
@@ -105,7 +118,7 @@ fn passes_with(file: &str, more: &str) -> Value {
     let lab = folder.path().join(LAB);
     let text = format!("extends: {}\nname: {}\n{more}", base.display(), lab_name("ready"));
     std::fs::write(&lab, text).expect("a lab file");
-    let output = run(&lab, folder.path());
+    let output = run_as(&lab, folder.path(), if is_full { &["--full"] } else { &[] });
     println!("{}", said(&output));
     assert!(output.status.success(), "{}", said(&output));
     let summary = std::fs::read_to_string(folder.path().join("summary.json")).expect("a summary");
@@ -164,6 +177,13 @@ fn users_of_the_5g_test_bed_go_by_their_slices_also_while_one_moves() {
 #[test]
 fn a_chain_over_source_routes_is_proved_switch_by_switch() {
     passes("source-route.yaml");
+}
+
+/// Chains of one to ten functions over the twenty switches of a fat tree; all lengths, and tunnels beside
+/// source routes, in the full test.
+#[test]
+fn chains_in_and_across_the_pods_of_a_fat_tree_are_proved_switch_by_switch() {
+    passes_as_a_whole("fat-tree.yaml");
 }
 
 /// Forty moves among NSH, MPLS and source routes; three times so many in the full test.

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::account;
 use crate::house::{CATENA, in_own_house, turn};
 use crate::patience::wait_for;
 use catena_kernel::lldp_socket::LldpSocket;
@@ -463,5 +464,10 @@ fn a_lab_with_switches_stands_when_every_cable_of_its_file_is_found() {
             roles.contains(&"a1=switch".into()) && roles.contains(&"h1=host".into()),
             "{roles:?}"
         );
+        // A kernel path repeats flows of ports of tenants, and a switch has none.
+        for node in account::counters(house) {
+            let has_kernel_path = node.dataplane.kernel.is_some();
+            assert_eq!(has_kernel_path, node.node.as_str().starts_with('h'), "{}", node.node);
+        }
     });
 }

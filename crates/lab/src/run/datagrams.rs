@@ -5,7 +5,8 @@
 use super::tool::{Place, TrafficResult};
 use crate::error::{LabError, Result};
 use crate::vocabulary::{Load, Traffic};
-use rustix::net::sockopt::set_socket_recv_buffer_size_force;
+use rustix::net::sockopt::{set_socket_recv_buffer_size_force, set_socket_reuseaddr};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -77,7 +78,7 @@ impl Pace {
     fn wait(&mut self) {
         let due = Duration::from_secs_f64(self.left / self.per_second);
         self.left += 1.0;
-        if due > self.start.elapsed() {
+        while due > self.start.elapsed() {
             std::thread::sleep(BURST_PAUSE);
         }
     }
@@ -120,6 +121,16 @@ fn receiving_socket(to: SocketAddr) -> io::Result<UdpSocket> {
     socket.set_read_timeout(Some(LOOK))?;
     set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES)?;
     Ok(socket)
+}
+
+/// A socket that sends from this address. Other traffic to another port may leave from there at the same time,
+/// unless answers come: they would go to one of the two.
+fn sending_socket(from: SocketAddr, is_answered: bool) -> io::Result<UdpSocket> {
+    let family = if from.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let own = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_reuseaddr(&own, !is_answered)?;
+    bind(&own, &from)?;
+    Ok(own.into())
 }
 
 /// Receives until all have come, or nothing more does.
@@ -204,11 +215,11 @@ impl Sender<'_> {
             IpAddr::V4(_) => [0; 4].into(),
             IpAddr::V6(_) => [0_u16; 8].into(),
         };
-        let bind = |flow: &u32| {
+        let one = |flow: &u32| {
             let port = SOURCE_PORT_FIRST.saturating_add(u16::try_from(*flow).unwrap_or(u16::MAX));
-            UdpSocket::bind((any, port))
+            sending_socket(SocketAddr::new(any, port), self.traffic.load.is_answered)
         };
-        let all = || flows.iter().map(bind).collect::<io::Result<Vec<UdpSocket>>>();
+        let all = || flows.iter().map(one).collect::<io::Result<Vec<UdpSocket>>>();
         self.place.from.inside(all).map_err(io::Error::other)?
     }
 
@@ -257,6 +268,23 @@ mod tests {
 
     fn payload(run: u32, number: u32) -> Vec<u8> {
         [run, 0, number].iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    #[test]
+    fn a_pace_of_fewer_than_one_in_each_pause_is_kept_too() {
+        let mut pace = Pace::new(100);
+        (0..4).for_each(|_| pace.wait());
+        assert!(pace.start.elapsed() >= Duration::from_millis(30));
+    }
+
+    #[test]
+    fn two_traffics_without_answers_leave_from_the_same_ports() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        for is_answered in [false, true] {
+            let first = sending_socket(any, is_answered).unwrap();
+            let second = sending_socket(first.local_addr().unwrap(), is_answered);
+            assert_eq!(second.is_err(), is_answered);
+        }
     }
 
     #[test]

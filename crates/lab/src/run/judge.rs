@@ -311,6 +311,7 @@ fn measured(evidence: &Evidence, metric: Metric, subject: Option<&str>) -> Resul
         (Metric::Changes, _) => least_of_updates(evidence, |update| update.changes.len()),
         (Metric::Receipts, _) => least_of_updates(evidence, Update::counted),
         (Metric::Isolation, _) => isolation(evidence),
+        (Metric::Passages, _) => routes::passages(evidence),
         (Metric::Throughput, _) => some(of(|t| t.bits_per_second)).map(|v| median(&v)),
         (Metric::DeployPerFunction, _) => {
             evidence.deploy_seconds_per_function().ok_or_else(|| "was not measured".to_owned())

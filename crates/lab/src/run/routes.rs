@@ -32,7 +32,7 @@ pub(crate) fn ask(running: &RunningLab, captured: &Captured, walks: Option<u64>)
 }
 
 /// How many source routes the traffic of a run makes: one for each two functions, or the sender and the first, that
-/// are on different hosts. None where instances are chosen or the chain changes, or not all of it goes by them.
+/// are on different hosts; 0 of what goes in tunnels. None where instances are chosen or the chain changes.
 pub(crate) fn walks(
     lab: &Lab,
     encapsulation: Option<Encapsulation>,
@@ -44,7 +44,10 @@ pub(crate) fn walks(
         let chain = lab.chain(result.chain.as_deref()?)?;
         let carrier = encapsulation.or(chain.document.encapsulation)?;
         let is_plain = traffic.tool == Tool::Datagrams && !traffic.load.is_answered;
-        let legs = legs(lab, chain).filter(|_| is_plain && carrier.is_source_route())?;
+        if !carrier.is_source_route() {
+            return Some(0);
+        }
+        let legs = legs(lab, chain).filter(|_| is_plain)?;
         Some(legs * result.packets?)
     };
     if update.is_some() || results.is_empty() {
@@ -71,17 +74,29 @@ fn legs(lab: &Lab, chain: &LabChain) -> Option<u64> {
     Some(legs)
 }
 
-/// Holds if each source-routed frame of each run went where its ports lead.
+/// How often source-routed frames passed a switch in all runs.
+#[allow(clippy::cast_precision_loss, reason = "packet counts of a run are far below 2^52")]
+pub(super) fn passages(evidence: &Evidence) -> std::result::Result<f64, String> {
+    let proofs = evidence.runs.iter().filter_map(|run| run.route_proof.as_ref());
+    let counts: Vec<u64> = proofs.filter_map(|proof| proof["passages"].as_u64()).collect();
+    if counts.is_empty() {
+        return Err("was not measured".to_owned());
+    }
+    Ok(counts.iter().sum::<u64>() as f64)
+}
+
+/// Holds if each source-routed frame of each run went where its ports lead, and there were some.
 pub(super) fn judge(evidence: &Evidence) -> (bool, String) {
     let of = |run: &'_ RunEvidence| -> Option<(bool, String)> {
         let proof = run.route_proof.as_ref()?;
         let count = |key: &str| proof[key].as_object().map_or(0, Map::len);
         let mut found = format!(
-            "{}: {} of {} source routes proved in {} frames, by {} ways over {} switches",
+            "{}: {} of {} source routes proved in {} frames, {} passages, by {} ways over {} switches",
             run.case,
             proof["proved"],
             proof["walks"],
             proof["frames"],
+            proof["passages"],
             count("ways"),
             count("switches")
         );
@@ -92,11 +107,14 @@ pub(super) fn judge(evidence: &Evidence) -> (bool, String) {
         }
         Some((is_ok, found))
     };
+    let is_some = |run: &RunEvidence| {
+        run.route_proof.as_ref().is_some_and(|proof| proof["proved"].as_u64() > Some(0))
+    };
     let all: Vec<(bool, String)> = evidence.runs.iter().filter_map(of).collect();
     if all.is_empty() {
         return (false, "nothing was captured at links".to_owned());
     }
-    let holds = all.iter().all(|(is_ok, _)| *is_ok);
+    let holds = all.iter().all(|(is_ok, _)| *is_ok) && evidence.runs.iter().any(is_some);
     (holds, all.into_iter().map(|(_, found)| found).collect::<Vec<_>>().join("; "))
 }
 
@@ -109,21 +127,24 @@ mod tests {
 
     #[test]
     fn routes_hold_only_by_the_independent_proof_of_every_run() {
-        let with = |verdicts: &[bool]| {
-            let run = |ok: &bool| {
+        let of = |verdicts: &[(bool, u64)], statement: &str| {
+            let run = |(ok, proved): &(bool, u64)| {
                 let mut run = RunEvidence::new("nsh".into(), None, None);
-                run.route_proof = Some(json!({"ok": ok, "proved": 3, "walks": 3, "frames": 9,
+                run.route_proof = Some(json!({"ok": ok, "proved": proved, "walks": 3, "frames": 9,
+                    "passages": 2 * proved,
                     "ways": {"h1 a1 h2": 3}, "switches": {"a1": 3}, "violation_count": 1,
                     "violations": ["left a1"]}));
                 run
             };
             let evidence =
                 Evidence { runs: verdicts.iter().map(run).collect(), ..Evidence::default() };
-            judge_statements(&[Statement::parse("route").unwrap()], &evidence).remove(0)
+            judge_statements(&[Statement::parse(statement).unwrap()], &evidence).remove(0)
         };
-        assert!(with(&[true, true]).holds);
-        assert!(!with(&[]).holds);
-        let failed = with(&[true, false]);
+        assert!(of(&[(true, 3), (true, 0)], "route").holds);
+        assert!(!of(&[], "route").holds && !of(&[(true, 0)], "route").holds);
+        assert!(of(&[(true, 3), (true, 0)], "passages == 6").holds);
+        assert!(!of(&[], "passages == 0").holds);
+        let failed = of(&[(true, 3), (false, 3)], "route");
         assert!(!failed.holds && failed.found.contains("left a1"), "{failed:?}");
     }
 
@@ -141,7 +162,7 @@ mod tests {
         let native = Some(Encapsulation::SourceRouteNative);
         let results = std::slice::from_ref(&result);
         assert_eq!(walks(&lab, native, results, None), Some(30));
-        assert_eq!(walks(&lab, Some(Encapsulation::Nsh), results, None), None);
+        assert_eq!(walks(&lab, Some(Encapsulation::Nsh), results, None), Some(0));
         assert_eq!(walks(&lab, native, &[], None), None);
         let mut shared = lab.clone();
         let step = &mut shared.chains[0].document.chain[0];

@@ -98,10 +98,12 @@ pub enum Metric {
     Broken,
     /// A slice's p99 delay beside one that floods over its value alone, upper end of the interval.
     Isolation,
+    /// How often source-routed frames passed a switch, from captures.
+    Passages,
 }
 
 impl Metric {
-    const ALL: [(&'static str, Metric); 15] = [
+    const ALL: [(&'static str, Metric); 16] = [
         ("loss", Metric::Loss),
         ("throughput", Metric::Throughput),
         ("unaccounted", Metric::Unaccounted),
@@ -117,6 +119,7 @@ impl Metric {
         ("stalled", Metric::Stalled),
         ("broken", Metric::Broken),
         ("isolation", Metric::Isolation),
+        ("passages", Metric::Passages),
     ];
 
     /// A value with the metric's unit.
@@ -135,7 +138,7 @@ impl Metric {
             | Self::Overtaken => format!("{value:.0} packets"),
             Self::Isolation => format!("{value:.3} ×"),
             Self::Stalled => format!("{value:.0} s"),
-            Self::Unanswered | Self::Changes | Self::Receipts | Self::Broken => {
+            Self::Unanswered | Self::Changes | Self::Receipts | Self::Broken | Self::Passages => {
                 format!("{value:.0}")
             }
         }
@@ -179,7 +182,7 @@ const FORMS: &str = "write 'order', 'interfaces', 'hops', 'paths', 'shares withi
     'both_versions', 'streams', 'users', 'route', 'sum v4 = v1 + v2', \
     or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
     throughput, unaccounted, ring_full, deploy_per_function, unanswered, changes, receipts, lost, \
-    duplicated, mixed, overtaken, stalled, broken, isolation";
+    duplicated, mixed, overtaken, stalled, broken, isolation, passages";
 
 impl Statement {
     /// Reads one statement.
