@@ -25,6 +25,7 @@ mod logs;
 mod node;
 mod output;
 mod path;
+mod path_compare;
 mod plan;
 mod receipt;
 mod roles;

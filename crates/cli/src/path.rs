@@ -3,6 +3,7 @@
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::output::{Format, block, say, table, tell};
+use crate::path_compare::{self, CompareArguments};
 use catena_model::NodeName;
 use catena_model::status::{PathHop, PathReport, PathRoute};
 use clap::Subcommand;
@@ -18,6 +19,8 @@ pub(crate) enum PathCommand {
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
     },
+    /// What a chain would cost under each encapsulation: bytes, headers, entries. The planner says so; nothing is sent.
+    Compare(CompareArguments),
     /// One path with its hops.
     Show {
         /// Its identifier, as `catena path list` tells it.
@@ -29,10 +32,10 @@ pub(crate) enum PathCommand {
 }
 
 pub(crate) fn run(connection: &Connection, command: PathCommand) -> Result<(), Failure> {
-    let client = connection.client()?;
     match command {
+        PathCommand::Compare(arguments) => path_compare::run(connection, &arguments),
         PathCommand::List { chain, output } => {
-            let mut paths = client.paths()?;
+            let mut paths = connection.client()?.paths()?;
             paths.retain(|path| {
                 let is_it = |name: &String| {
                     path.chain_name == *name || path.chain.to_string().starts_with(name.as_str())
@@ -42,7 +45,7 @@ pub(crate) fn run(connection: &Connection, command: PathCommand) -> Result<(), F
             tell(output, &paths, |is_wide| list(&paths, is_wide))
         }
         PathCommand::Show { path, output } => {
-            let path = client.path(&path)?;
+            let path = connection.client()?.path(&path)?;
             tell(output, &path, |_| show(&path))
         }
     }

@@ -10,8 +10,8 @@ use catena_model::event::EventLine;
 use catena_model::explain::{ExplainQuery, ExplainReport};
 use catena_model::resource::{ContextHeader, Encapsulation, FailurePolicy, FunctionSettings};
 use catena_model::status::{
-    ChainReport, ChainSummary, FunctionReport, GraphReport, InstanceReport, NodeDetail, NodeReport,
-    PathReport, Receipt,
+    ChainReport, ChainSummary, Comparison, FunctionReport, GraphReport, InstanceReport, NodeDetail,
+    NodeReport, PathReport, Receipt,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -129,6 +129,14 @@ impl Client {
     /// When it has none, or the controller does not answer.
     pub fn receipt(&self, chain: &str) -> Result<Receipt, ClientError> {
         self.get(&format!("/v1/chains/{}/receipt", escape(chain)))
+    }
+
+    /// What a chain would cost under each encapsulation, by the planner alone.
+    ///
+    /// # Errors
+    /// When there is no such chain, or the controller does not answer.
+    pub fn compare(&self, chain: &str) -> Result<Vec<Comparison>, ClientError> {
+        self.get(&format!("/v1/chains/{}/comparison", escape(chain)))
     }
 
     /// Gives the packets of a chain metadata to travel with.

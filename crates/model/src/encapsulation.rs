@@ -4,8 +4,10 @@
 use crate::limits::{
     MPLS_PATH_IDS_MAX, NSH_PATH_IDS_MAX, SLICE_PATH_IDS_FROM, SOURCE_ROUTE_SLICE_PATH_IDS_FROM,
 };
-use catena_wire::ports;
+use crate::topology::PortNumber;
 use catena_wire::scalar::EtherType;
+use catena_wire::source_route::native::{BYTES_WITHOUT_PORTS, PortWidth};
+use catena_wire::{ethernet, ipv4, ipv6, ports, udp};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use utoipa::ToSchema;
@@ -56,6 +58,8 @@ pub struct Capabilities {
     pub carriage: Carriage,
     /// What follows the Ethernet header towards a function that speaks it, or on a link.
     pub ether_type: EtherType,
+    /// Bytes of its header in front of a frame, in a tunnel, without metadata; 0: it depends on the way.
+    pub header_bytes: usize,
     /// Is there room for metadata: what classifiers write, and whose packet it is?
     pub has_metadata: bool,
 }
@@ -77,6 +81,8 @@ const NSH: Capabilities = Capabilities {
     // VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe).
     carriage: Carriage::Tunnel("vxlan_gpe", ports::VXLAN_GPE),
     ether_type: EtherType::NSH,
+    // VXLAN-GPE, and NSH with metadata of type 1 (RFC 8300 section 2.4).
+    header_bytes: 8 + 24,
     has_metadata: true,
 };
 
@@ -89,6 +95,8 @@ const MPLS: Capabilities = Capabilities {
     // MPLS over UDP (RFC 7510, RFC 8595).
     carriage: Carriage::Tunnel("mpls_udp", ports::MPLS_UDP),
     ether_type: EtherType::MPLS,
+    // Two labels (RFC 8595 section 3).
+    header_bytes: 8,
     has_metadata: false,
 };
 
@@ -99,6 +107,7 @@ const SOURCE_ROUTE_NATIVE: Capabilities = Capabilities {
     path_id_max: NSH_PATH_IDS_MAX,
     carriage: Carriage::Links,
     ether_type: EtherType::SOURCE_ROUTE,
+    header_bytes: 0,
     has_metadata: false,
 };
 
@@ -111,6 +120,7 @@ const DUMMY: Capabilities = Capabilities {
     // A port and an EtherType for experiments (RFC 4727, IEEE 802).
     carriage: Carriage::Tunnel("dummy", 1021),
     ether_type: EtherType(0x88b6),
+    header_bytes: 0,
     has_metadata: false,
 };
 
@@ -168,6 +178,19 @@ impl Encapsulation {
     #[must_use]
     pub const fn is_source_route(self) -> bool {
         matches!(self.capabilities().carriage, Carriage::Links)
+    }
+
+    /// Bytes by which a packet without metadata grows between nodes, outer Ethernet, IP and UDP included. `route`: the
+    /// ports of its way, where these stand in it.
+    #[must_use]
+    pub fn added_bytes(self, route: &[PortNumber], is_ipv6: bool) -> usize {
+        if self.is_source_route() {
+            let widest = route.iter().map(|port| port.get()).max().unwrap_or_default();
+            let bits = route.len() * usize::from(PortWidth::for_port(widest).bits());
+            return BYTES_WITHOUT_PORTS - ethernet::HEADER_BYTES + bits.div_ceil(8);
+        }
+        let ip = if is_ipv6 { ipv6::HEADER_BYTES } else { ipv4::HEADER_BYTES };
+        ethernet::HEADER_BYTES + ip + udp::HEADER_BYTES + self.capabilities().header_bytes
     }
 
     /// All identifiers that its headers may hold, of chains and of slices.

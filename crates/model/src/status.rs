@@ -353,6 +353,52 @@ pub struct PathRoute {
     pub ports: Vec<CableEnd>,
 }
 
+/// What a chain would cost under an encapsulation: `GET /v1/chains/{chain}/comparison`. The planner alone says so:
+/// nothing was sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Comparison {
+    /// The encapsulation.
+    pub encapsulation: Encapsulation,
+    /// Why it cannot carry the chain; none: it can.
+    pub trouble: Option<String>,
+    /// The headers of its packets, in the order of functions.
+    pub legs: Vec<ComparedLeg>,
+    /// What the program of each node would hold for the chain.
+    pub entries: Vec<NodeEntries>,
+}
+
+/// A header that leads from one node to a function on another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ComparedLeg {
+    /// Where it is written.
+    pub from: NodeName,
+    /// Where it is read.
+    pub to: NodeName,
+    /// Name of the function.
+    pub function: String,
+    /// Bytes by which a packet without metadata grows, outer Ethernet, IP and UDP included.
+    pub added_bytes: usize,
+    /// Port numbers in it; none: it is in a tunnel.
+    pub ports: Option<usize>,
+}
+
+/// What the program of a node holds for a chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodeEntries {
+    /// The node.
+    pub node: NodeName,
+    /// What it is for.
+    pub role: NodeRole,
+    /// Paths.
+    pub paths: usize,
+    /// Rules of classifiers.
+    pub rules: usize,
+    /// Ways to functions on other nodes; chains may share one.
+    pub routes: usize,
+    /// Port numbers of functions; chains may share one.
+    pub exits: usize,
+}
+
 /// A function on a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PathHop {

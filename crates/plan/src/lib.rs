@@ -16,6 +16,7 @@ mod advance;
 mod blueprint;
 mod cables;
 mod check;
+mod compare;
 mod counts;
 mod drain;
 mod error;
@@ -50,6 +51,7 @@ mod ways;
 
 pub use blueprint::Blueprint;
 pub use cables::{Cables, ToldLinks, cables, link_reports};
+pub use compare::compare;
 pub use drain::{
     Asked, Counted, DRAIN_INTERVAL, DRAIN_INTERVAL_MIN, DRAIN_WAIT_MAX, DrainWatch, PIN_WAIT_MAX,
     rewriting,

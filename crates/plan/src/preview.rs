@@ -46,6 +46,18 @@ pub fn preview(
     }
 }
 
+/// What runs once nodes have done what they are told for this intent.
+pub(crate) fn settled(
+    current: &Blueprint,
+    intent: &IndexedIntent,
+    inventory: &Inventory,
+) -> (Blueprint, Inventory) {
+    let mut world = World { inventory: inventory.clone(), programs: BTreeMap::new(), swapped: 0 };
+    let outcome = world.settle(current, intent);
+    world.obey(&outcome);
+    (outcome, world.inventory)
+}
+
 /// Nodes that do at once what they are told.
 struct World {
     inventory: Inventory,

@@ -61,10 +61,15 @@ impl<'s> Starts<'s> {
 }
 
 impl PathRecord {
-    /// Who sends its packets where, by the port that they come out of there. Empty: they are in no source route.
+    /// Who sends its packets where, by the port that they come out of there.
+    pub(crate) fn steps(&self) -> BTreeSet<(PortId, Send)> {
+        sends(&self.hops, &Starts::of_path(self))
+    }
+
+    /// The same of those that are in source routes.
     pub(crate) fn sends(&self) -> BTreeSet<(PortId, Send)> {
         match self.encapsulation.is_source_route() {
-            true => sends(&self.hops, &Starts::of_path(self)),
+            true => self.steps(),
             false => BTreeSet::new(),
         }
     }

@@ -5,11 +5,11 @@ use super::fabric::{Arrival, Fabric, acknowledge_everywhere, programs, switch, w
 use super::oracle::assert_programs;
 use super::rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
 use crate::check::tests::check;
-use crate::{PathPhase, SliceReach};
+use crate::{IndexedIntent, PathPhase, SliceReach};
 use catena_model::id::{ChainId, FunctionId};
 use catena_model::program::ExitPlace;
 use catena_model::resource::{Encapsulation, FailurePolicy};
-use catena_model::status::ChainState;
+use catena_model::status::{ChainState, Comparison};
 use catena_model::topology::NodeRole;
 use catena_model::{NodeName, NodeProgram};
 use proptest::prelude::*;
@@ -302,6 +302,45 @@ fn a_port_that_moves_has_both_its_routes_until_nothing_is_on_the_former_path() {
     fabric.settle(&mut world);
     assert_eq!(ends(&world), ["host3"]);
     assert_routes_lead(&world, &fabric);
+}
+
+#[test]
+fn a_chain_is_compared_by_what_the_planner_would_make_of_it() {
+    let (mut world, mut fabric) = world();
+    let chain = world.chain(1, 1, &[11, 12, 13]);
+    fabric.settle(&mut world);
+    let compared = |world: &World| {
+        let (intent, chain) =
+            (IndexedIntent::from(world.intent.clone()), &world.intent.chains[&chain]);
+        crate::compare(&world.blueprint, &intent, &world.inventory, chain, &Encapsulation::ALL)
+    };
+    let all = compared(&world);
+    let bytes = |one: &Comparison| one.legs.iter().map(|leg| leg.added_bytes).collect::<Vec<_>>();
+    // Two functions are on other nodes than what is before them.
+    assert_eq!(all.iter().map(bytes).collect::<Vec<_>>(), [[74, 74], [50, 50], [12, 12]]);
+    let ports = |one: &Comparison| one.legs.iter().map(|leg| leg.ports).collect::<Vec<_>>();
+    assert_eq!(ports(&all[2]), [Some(5), Some(5)]);
+    for one in &all {
+        assert_eq!(one.trouble, None);
+        // Moved there, the programs hold what was said.
+        carry(&mut world, chain, one.encapsulation);
+        fabric.settle(&mut world);
+        world.drain_all();
+        fabric.settle(&mut world);
+        let programs = programs(&world);
+        for entries in &one.entries {
+            let program = &programs[&entries.node];
+            let is_port = |exit: &&catena_model::program::ExitEntry| exit.link().is_none();
+            let exits = program.exits.iter().filter(is_port).count();
+            let held = (program.paths.len(), program.rules.len(), program.routes.len(), exits);
+            let said = (entries.paths, entries.rules, entries.routes, entries.exits);
+            assert_eq!(said, held, "{} at {}", one.encapsulation.name(), entries.node);
+        }
+    }
+    fabric.wires.iter_mut().for_each(|wire| wire.is_up = false);
+    fabric.settle(&mut world);
+    let trouble = compared(&world).remove(2).trouble.unwrap();
+    assert!(trouble.contains("no way leads from"), "{trouble}");
 }
 
 /// Interfaces of a node that no cable is plugged into.

@@ -172,6 +172,18 @@ pub(super) async fn receipt(view: &View) -> Result<Response, Problem> {
 }
 
 /// Changes what is given; the receipt that it answers is that of this change.
+/// What a chain would cost under each encapsulation.
+pub(super) async fn compare(view: &View) -> Result<Response, Problem> {
+    let View { app, situation, call, .. } = view;
+    let chain = find(&view.intent, &call.name)?.clone();
+    let (situation, declared) = (situation.clone(), app.declared.snapshot().intent);
+    let compared = move || {
+        let (blueprint, inventory) = (&situation.blueprint, &situation.inventory);
+        catena_plan::compare(blueprint, &declared, inventory, &chain, &Encapsulation::ALL)
+    };
+    view.told(&tokio::task::block_in_place(compared))
+}
+
 pub(super) async fn patch(view: &View) -> Result<Response, Problem> {
     let View { app, call, identity, .. } = view;
     let change: ChainUpdate = body(call)?;

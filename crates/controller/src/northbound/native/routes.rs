@@ -23,8 +23,8 @@ use catena_model::preview::{Applied, ApplyRequest, Plan};
 use catena_model::resource::FunctionSettings;
 use catena_model::slice::{InjectedSlice, SliceDocument, SliceReport};
 use catena_model::status::{
-    ChainReport, ChainSummary, FunctionReport, GraphReport, InstanceReport, NodeDetail, NodeReport,
-    PathReport, Receipt,
+    ChainReport, ChainSummary, Comparison, FunctionReport, GraphReport, InstanceReport, NodeDetail,
+    NodeReport, PathReport, Receipt,
 };
 
 /// Every route, as a request meets it.
@@ -102,6 +102,12 @@ pub(super) static ROUTES: &[Route] = &[
     route("GET", "/v1/chains/{chain}/receipt", Viewer, |view| Box::pin(chains::receipt(view)))
         .named("ShowReceipt", "The account of a chain's last change.")
         .answers(one::<Receipt>),
+    route("GET", "/v1/chains/{chain}/comparison", Operator, |view| Box::pin(chains::compare(view)))
+        .named(
+            "CompareChain",
+            "What a chain would cost under each encapsulation, by the planner alone.",
+        )
+        .answers(many::<Comparison>),
     route("POST", "/v1/chains/{chain}/check", Tenant, |view| Box::pin(check::chain(view)))
         .named("CheckChain", "Sends probes along a chain and tells what they met.")
         .answers(one::<CheckReport>),

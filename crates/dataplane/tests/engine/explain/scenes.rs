@@ -6,8 +6,10 @@ use crate::frames::Spec;
 use crate::rig::{Behaviour, Rig};
 use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, packet_v6, rules, three_hosts, with_chain};
 use catena_model::DropReason;
+use catena_model::explain::{ExplainAction, HeaderLayer};
 use catena_model::program::PROXY_MAC;
 use catena_model::resource::Encapsulation;
+use catena_model::topology::PortNumber;
 use catena_wire::scalar::{IpProtocol, MacAddr};
 
 const FOUR: &[&[&str]] = &[&["v1"], &["v2"], &["v3"], &["v4"]];
@@ -147,6 +149,36 @@ fn a_source_route_through_a_switch() {
     program.routes.clear();
     rig.apply_program(SWITCH, &program);
     explain_and_send("drop-unknown-exit", &mut rig, "S", &frame);
+}
+
+/// The planner compares encapsulations by what it knows of their headers.
+#[test]
+fn packets_grow_by_what_is_said_of_their_encapsulation() {
+    for encapsulation in [Encapsulation::Nsh, Encapsulation::Mpls, Encapsulation::SourceRouteNative]
+    {
+        let rig = Rig::new(with_chain(encapsulation, FOUR));
+        let told = super::tell(&rig, "S", &packet(&rig.town, CHAINED_PORT).frame(), None);
+        let mut compared = 0;
+        for line in &told.lines {
+            let ExplainAction::Encapsulated { header, added_bytes, .. } = &line.step.action else {
+                continue;
+            };
+            let ports = match header.layers.as_slice() {
+                [HeaderLayer::Vxlan { .. }] => continue,
+                [HeaderLayer::SourceRoute { ports, .. }] => ports.clone(),
+                _ => Vec::new(),
+            };
+            let ports: Vec<PortNumber> = ports.into_iter().filter_map(PortNumber::new).collect();
+            assert_eq!(
+                *added_bytes,
+                encapsulation.added_bytes(&ports, false),
+                "{}",
+                line.step.text
+            );
+            compared += 1;
+        }
+        assert!(compared >= 2, "{told:?}");
+    }
 }
 
 #[test]
