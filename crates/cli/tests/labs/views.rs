@@ -3,6 +3,7 @@
 use crate::house::{House, in_shared_house};
 use crate::patience::wait_for;
 use crate::traffic::{Family, address, send_and_count};
+use catena_model::resource::Encapsulation;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -162,8 +163,16 @@ fn a_change_is_told_before_it_is_made_and_a_changed_file_updates_its_chain() {
 
         changed["encapsulation"] = json!("nsh");
         write(&changed);
+        house.tell(&["chain", "deploy", &path]);
+        send_and_count(&house.node("S"), &house.node("D"), to, 20);
+        let report = house.client.chain("seen").expect("a report");
+        assert_eq!(report.encapsulation, Encapsulation::Nsh);
+        changed["symmetric"] = json!(true);
+        write(&changed);
         let refused = house.refuse(&["chain", "deploy", &path]);
-        assert!(refused.contains("encapsulation of chain 'seen' cannot be changed"), "{refused}");
+        assert!(refused.contains("symmetry of chain 'seen' cannot be changed"), "{refused}");
+        changed["symmetric"] = json!(false);
+        write(&changed);
         house.tell(&["chain", "undeploy", &path]);
         assert_eq!(house.declared(), before, "nothing of either version stays");
     });

@@ -144,6 +144,8 @@ fn a_source_route_through_a_switch() {
     let mut rig = Rig::new(star(&[&["v1"], &["v2"], &["v4"]]));
     let frame = packet(&rig.town, CHAINED_PORT).frame();
     explain_and_send("source-route", &mut rig, "S", &frame);
+
+    let mut rig = Rig::new(star(&[&["v1"], &["v2"], &["v4"]]));
     let mut program = rig.town.program(SWITCH);
     program.exits.retain(|exit| exit.number.get() != 2);
     program.routes.clear();
