@@ -573,10 +573,9 @@ fn assert_held(engine: &Engine, out: &Output) {
     assert_eq!(counters.total().unaccounted(), 0);
 }
 
-/// Who asks for one chain, one port and one link is told of these what all are told.
+/// Who asks for one chain, one port that is there and one link is told of these what all are told.
 fn check_scope(node: &Node, all: &NodeCounters) {
     let chain = all.chains.first();
-    // Those that have gone are nobody's to ask for.
     let port = all.ports.iter().find(|counted| !counted.port.0.is_nil());
     let ports = port.into_iter().chain(all.links.last());
     let of = CounterScope {
