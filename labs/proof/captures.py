@@ -9,7 +9,7 @@ import json
 import os
 import struct
 import sys
-from collections import namedtuple
+from collections import Counter, namedtuple
 
 ETHERNET = 1  # link type of the captures
 IPV4, IPV6, UDP = b"\x08\x00", b"\x86\xdd", 17
@@ -25,6 +25,21 @@ Sight = namedtuple("Sight", "time is_in hops source_port port identity")
 
 # Where and when a frame was captured: time in seconds since 1970, direction "in" or "out".
 At = namedtuple("At", "time node network direction")
+
+
+EXAMPLES_MAX = 20  # violations told in full; all are counted
+
+
+class Verdict:
+    """Counts and examples of what is wrong."""
+
+    def __init__(self):
+        self.counts, self.examples = Counter(), []
+
+    def complain(self, kind, text):
+        self.counts[kind] += 1
+        if len(self.examples) < EXAMPLES_MAX:
+            self.examples.append(text)
 
 
 class Unreadable(Exception):

@@ -31,25 +31,12 @@ import sys
 from collections import Counter, defaultdict, namedtuple
 
 import captures
-from captures import Unreadable
+from captures import Unreadable, Verdict
 from carriers import SOURCE_ROUTE, Malformed, frames, identity, read_route
 
-EXAMPLES_MAX = 20  # violations told in full; all are counted
 KINDS = ("malformed", "port", "counter", "walk", "twice", "altered", "capture")
 
 Sight = namedtuple("Sight", "node interface route")
-
-
-class Verdict:
-    """Counts and examples of what is wrong."""
-
-    def __init__(self):
-        self.counts, self.examples = Counter(), []
-
-    def complain(self, kind, text):
-        self.counts[kind] += 1
-        if len(self.examples) < EXAMPLES_MAX:
-            self.examples.append(text)
 
 
 class Fabric:

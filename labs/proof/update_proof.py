@@ -41,10 +41,9 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 
 import captures
-from captures import Capture, Unreadable, as_they_came, distrust
+from captures import Capture, Unreadable, Verdict, as_they_came, distrust
 from carriers import read_carriers
 
-EXAMPLES_MAX = 20  # violations told in full; all are counted
 TIME_BITS = 64  # of a sight packed into one number: hops passed, time, spot
 SPOT_BITS = 8
 
@@ -61,18 +60,6 @@ class Spots:
                       for is_in in (False, True)]
         self.numbers = {(node, network, is_in): number
                         for number, (_, node, network, is_in) in enumerate(self.names)}
-
-
-class Verdict:
-    """Counts and examples of what is wrong."""
-
-    def __init__(self):
-        self.counts, self.examples = Counter(), []
-
-    def complain(self, kind, text):
-        self.counts[kind] += 1
-        if len(self.examples) < EXAMPLES_MAX:
-            self.examples.append(text)
 
 
 def read_sights(lab, folder, spots, verdict):

@@ -7,7 +7,7 @@ use crate::inventory::Inventory;
 use crate::ledger::{Ledger, PathRecord};
 use crate::port_numbers::NumberBooks;
 use crate::render::{Rendering, render};
-use crate::sends::{Send, Starts, sends};
+use crate::sends::{Sending, Starts, sends};
 use crate::ways::{self, Roads, WayBooks};
 use catena_model::NodeName;
 use catena_model::id::PortId;
@@ -98,7 +98,7 @@ struct Routing<'r> {
 }
 
 impl Routing<'_> {
-    fn check(&self, hops: &[HopEntry], sends: &BTreeSet<(PortId, Send)>) -> Result<(), String> {
+    fn check(&self, hops: &[HopEntry], sends: &BTreeSet<(PortId, Sending)>) -> Result<(), String> {
         let mut new: BTreeMap<&NodeName, BTreeSet<PortId>> = BTreeMap::new();
         for (port, send) in sends {
             let numbers = self.ledger.port_numbers.get(&send.to);
@@ -124,7 +124,7 @@ impl Routing<'_> {
         Ok(())
     }
 
-    fn check_send(&self, send: &Send) -> Result<(), String> {
+    fn check_send(&self, send: &Sending) -> Result<(), String> {
         for from in send.origins(self.inventory.nodes.keys()) {
             let known = ways::numbers(&self.ledger.ways, from, &send.to).map(Iterator::count);
             let cables = match known {

@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Packets go from one node to another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Send {
+pub(crate) struct Sending {
     /// Where they come from; none: any host.
     pub(crate) from: Option<NodeName>,
     pub(crate) to: NodeName,
 }
 
-impl Send {
+impl Sending {
     /// Does it begin at this node?
     pub(crate) fn is_from(&self, node: &NodeName) -> bool {
         self.from.as_ref().map_or(self.to != *node, |from| from == node)
@@ -62,12 +62,12 @@ impl<'s> Starts<'s> {
 
 impl PathRecord {
     /// Who sends its packets where, by the port that they come out of there.
-    pub(crate) fn steps(&self) -> BTreeSet<(PortId, Send)> {
+    pub(crate) fn steps(&self) -> BTreeSet<(PortId, Sending)> {
         sends(&self.hops, &Starts::of_path(self))
     }
 
     /// The same of those that are in source routes.
-    pub(crate) fn sends(&self) -> BTreeSet<(PortId, Send)> {
+    pub(crate) fn sends(&self) -> BTreeSet<(PortId, Sending)> {
         match self.encapsulation.is_source_route() {
             true => self.steps(),
             false => BTreeSet::new(),
@@ -76,7 +76,7 @@ impl PathRecord {
 }
 
 /// Who sends packets where that pass these hops.
-pub(crate) fn sends(hops: &[HopEntry], starts: &Starts<'_>) -> BTreeSet<(PortId, Send)> {
+pub(crate) fn sends(hops: &[HopEntry], starts: &Starts<'_>) -> BTreeSet<(PortId, Sending)> {
     let mut sends = BTreeSet::new();
     for (place, hop) in hops.iter().enumerate() {
         let origins = origins(hops, place, starts);
@@ -84,7 +84,9 @@ pub(crate) fn sends(hops: &[HopEntry], starts: &Starts<'_>) -> BTreeSet<(PortId,
             let to = &instance.node;
             let from = origins.iter().filter(|from| **from != Some(to));
             sends.extend(
-                from.map(|from| (instance.ingress, Send { from: from.cloned(), to: to.clone() })),
+                from.map(|from| {
+                    (instance.ingress, Sending { from: from.cloned(), to: to.clone() })
+                }),
             );
         }
     }
@@ -117,7 +119,7 @@ fn origins<'s>(
 
 /// The sends of all paths, by port. A copy costs nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Sends(Table<PortId, Counts<Send>>);
+pub(crate) struct Sends(Table<PortId, Counts<Sending>>);
 
 impl Sends {
     pub(crate) fn edit(&mut self, edit: Edit, path: &PathRecord) {
@@ -131,12 +133,12 @@ impl Sends {
     }
 
     /// Those to a port.
-    pub(crate) fn of(&self, port: PortId) -> impl Iterator<Item = &Send> {
+    pub(crate) fn of(&self, port: PortId) -> impl Iterator<Item = &Sending> {
         self.0.get(&port).into_iter().flat_map(Counts::iter).map(|(send, _)| send)
     }
 
     /// All, with the ports that they lead to.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (PortId, &Send)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PortId, &Sending)> {
         self.0.iter().flat_map(|(port, sends)| sends.iter().map(|(send, _)| (*port, send)))
     }
 
@@ -163,7 +165,7 @@ impl Sends {
         &'s self,
         everybody: &[&'s NodeName],
     ) -> BTreeSet<(&'s NodeName, &'s NodeName)> {
-        let sends: BTreeSet<&Send> = self.iter().map(|(_, send)| send).collect();
+        let sends: BTreeSet<&Sending> = self.iter().map(|(_, send)| send).collect();
         let pairs = sends.into_iter().flat_map(|send| {
             let origins = send.origins(everybody.iter().copied());
             origins.into_iter().map(|from| (from, &send.to)).collect::<Vec<_>>()

@@ -3,7 +3,7 @@
 use super::update::{Update, set};
 use crate::port_numbers::PortNumbers;
 use crate::routing;
-use crate::sends::Send;
+use crate::sends::Sending;
 use crate::ways::WayBooks;
 use catena_model::NodeName;
 use catena_model::id::PortId;
@@ -62,7 +62,7 @@ impl Update<'_> {
         let (from, to) = (self.from, self.to);
         let (former, now) = (from.paths.sends(), to.paths.sends());
         let mut touched: BTreeSet<(NodeName, PortId, NodeName)> = BTreeSet::new();
-        let mut touch = |port: PortId, send: &Send| {
+        let mut touch = |port: PortId, send: &Sending| {
             let origins = send.origins(to.nodes.keys()).into_iter();
             touched.extend(origins.map(|node| (node.clone(), port, send.to.clone())));
         };
