@@ -475,6 +475,7 @@ fn no_verb_hands_a_hostile_name_to_the_terminal() {
         (vec!["slice", "show", &slice], true),
         (vec!["path", "list"], false),
         (vec!["path", "show", "1"], false),
+        (vec!["path", "compare", &chain], true),
         (vec!["node", "list"], false),
         (vec!["node", "show", node], false),
         (vec!["node", "forget", node], false),
