@@ -16,8 +16,10 @@ VERSION, WIDTHS = 1, (4, 6, 8)
 FLAG_TAG, FLAG_DETOURS, FLAG_PATH = 0x01, 0x02, 0x04
 
 # One way in a frame: its ports by position (position 1 first), how many are still to be taken, whose packet it
-# is, and the frame behind the header, addresses in front as they always are.
-Route = namedtuple("Route", "ports counter path inner")
+# is, its ways round dead cables, and the frame behind the header, addresses in front as they always are.
+Route = namedtuple("Route", "ports counter path detours inner")
+# A way round the cable at a position: where the way goes on, and ports by position.
+Detour = namedtuple("Detour", "counter rejoin ports")
 
 
 class Malformed(Exception):
@@ -32,20 +34,60 @@ def read_route(frame):
     version, width, count, counter, flags = head[0] >> 4, head[0] & 0x0F, head[1], head[2], head[3]
     if version != VERSION or width not in WIDTHS or not count or counter > count:
         raise Malformed(f"version {version}, width {width}, {counter} of {count} ports left")
-    if flags & ~FLAG_PATH:
-        raise Malformed(f"flags {flags:#04x}: tags and detours are not read here")
-    octets = (count * width + 7) // 8
-    at = 18 + octets
-    path_bytes = 3 if flags & FLAG_PATH else 0
-    if len(frame) < at + path_bytes + 2:
+    if flags & ~(FLAG_PATH | FLAG_DETOURS):
+        raise Malformed(f"flags {flags:#04x}: tags are not read here")
+    ports, at = read_ports(frame, 18, count, width)
+    path = None
+    if flags & FLAG_PATH:
+        path, at = int.from_bytes(frame[at:at + 3], "big"), at + 3
+    detours = ()
+    if flags & FLAG_DETOURS:
+        number, at = octet(frame, at), at + 1
+        for _ in range(number):
+            position, rejoin, size = (octet(frame, at + place) for place in range(3))
+            own, at = read_ports(frame, at + 3, size, width)
+            if not own or not rejoin < position <= count:
+                raise Malformed(f"has a detour of {size} ports from {position} to {rejoin}")
+            detours += (Detour(position, rejoin, own),)
+    if len(frame) < at + 2:
         raise Malformed("ends inside its header")
-    bits = int.from_bytes(frame[18:at], "big")
+    return Route(ports, counter, path, detours, frame[:12] + frame[at:])
+
+
+def octet(frame, at):
+    if at >= len(frame):
+        raise Malformed("ends inside its header")
+    return frame[at]
+
+
+def read_ports(frame, at, count, width):
+    """Packed ports, the first at position 1, and where they end."""
+    octets = (count * width + 7) // 8
+    if len(frame) < at + octets:
+        raise Malformed("ends inside its header")
+    bits = int.from_bytes(frame[at:at + octets], "big")
     mask = (1 << width) - 1
     ports = tuple(bits >> octets * 8 - (index + 1) * width & mask for index in range(count))
     if 0 in ports or bits & (1 << octets * 8 - count * width) - 1:
         raise Malformed("has a port 0, or something behind the last")
-    path = int.from_bytes(frame[at:at + path_bytes], "big") if path_bytes else None
-    return Route(ports, counter, path, frame[:12] + frame[at + path_bytes:])
+    return ports, at + octets
+
+
+def is_hello(frame):
+    """Is a frame of EtherType 0x88b5 a word between data planes, and no route? Its ports would have no width."""
+    return octet(frame, 14) == VERSION << 4
+
+
+def detoured(route):
+    """What a route is like, its first port taken, with the detour for the port that is next; None if it has none."""
+    for detour in route.detours:
+        if detour.counter != route.counter:
+            continue
+        taken = detour.rejoin + len(detour.ports)
+        ports = route.ports[:detour.rejoin] + detour.ports + route.ports[taken:]
+        kept = tuple(one for one in route.detours if one.counter <= detour.rejoin)
+        return route._replace(ports=ports, counter=taken - 1, detours=kept)
+    return None
 
 
 def frame_end(data, at):
@@ -66,6 +108,8 @@ def carried(frame):
     device cannot."""
     kind = frame[12:14]
     if kind == SOURCE_ROUTE:
+        if is_hello(frame):
+            return
         yield "source-route/native", read_route(frame).inner
         return
     if kind == IPV4:

@@ -8,10 +8,11 @@ Links nothing of Catena. Reads classic pcap files of what came in at every link,
      "cables": [[{"node": "h1", "interface": "l-a1"}, {"node": "a1", "interface": "l-h1"}]],
      "links": [{"node": "a1", "interface": "l-h1", "number": 1}],
      "captures": [{"node": "a1", "interface": "l-h1", "pcap": "a1.l-h1.pcap", "lost": 0}],
-     "walks": 1000}
+     "walks": 1000, "faults": false}
 
 The cables are those that were plugged, the numbers those that the controller tells of (GET /v1/links). `walks`, if it
-is given, is how many there must have been. A frame that came in by a link has left the far end of its cable, so what
+is given, is how many there must have been. With `faults`, cables failed meanwhile: a walk that ends between edges is
+lost there, and counted. A frame may go round a cable by the detour that it brings with it. A frame that came in by a link has left the far end of its cable, so what
 comes in everywhere says by which link each node has sent what. The frames of one walk are known by the datagram in
 them and its hop limit, which every function lowers by one, or, of anything else, by their bytes.
 
@@ -32,9 +33,11 @@ from collections import Counter, defaultdict, namedtuple
 
 import captures
 from captures import Unreadable, Verdict
-from carriers import SOURCE_ROUTE, Malformed, frames, identity, read_route
+from carriers import SOURCE_ROUTE, Malformed, detoured, frames, identity, is_hello, read_route
 
 KINDS = ("malformed", "port", "counter", "walk", "twice", "altered", "capture")
+
+UNFINISHED = "unfinished"
 
 Sight = namedtuple("Sight", "node interface route")
 
@@ -71,8 +74,10 @@ def read_sights(lab, folder, fabric, verdict):
         for frame in frames(f"{folder}/{capture['pcap']}"):
             if frame[12:14] != SOURCE_ROUTE:
                 continue
-            count += 1
             try:
+                if is_hello(frame):
+                    continue
+                count += 1
                 route = read_route(frame)
             except Malformed as error:
                 verdict.complain("malformed", f"a frame at {place} {error}")
@@ -84,14 +89,28 @@ def read_sights(lab, folder, fabric, verdict):
     return walks, count
 
 
+def in_order(walk, fabric):
+    """The sights of a walk from its edge on. Counters tell the order, unless a detour was taken: then cables do."""
+    by_counter = sorted(walk, key=lambda sight: -sight.route.counter)
+    if len({sight.route.ports for sight in walk}) < 2:
+        return by_counter
+    start = [sight for sight in by_counter if fabric.nodes[fabric.far[sight.node, sight.interface][0]] == "host"]
+    ordered, rest = start[:1], [sight for sight in by_counter if sight not in start[:1]]
+    while ordered and rest:
+        node = ordered[-1].node
+        following = [sight for sight in rest if fabric.far[sight.node, sight.interface][0] == node]
+        if not following:
+            break
+        ordered.append(following[0])
+        rest.remove(following[0])
+    return ordered + rest
+
+
 def fault_of(walk, fabric):
-    """(kind, what is wrong with a walk), None if nothing. The sights have the most ports left first."""
-    first = walk[0].route
+    """(kind, what is wrong with a walk), None if nothing. The sights are in their order."""
     before = None
     for sight in walk:
         node, interface, route = sight
-        if (route.ports, route.path, route.inner) != (first.ports, first.path, first.inner):
-            return "altered", f"came to {node} with other bytes than to {walk[0].node}"
         left, by = fabric.far[node, interface]
         if before is None:
             if route.counter != len(route.ports) - 1:
@@ -99,9 +118,14 @@ def fault_of(walk, fabric):
             if fabric.nodes[left] != "host":
                 return "walk", f"began at {left}, which is no edge"
         else:
-            if route.counter == before.route.counter:
+            expected = before.route._replace(counter=before.route.counter - 1)
+            if route.ports != expected.ports:
+                expected = detoured(before.route)
+            if route.counter == before.route.counter and route == before.route:
                 return "twice", f"came to {before.node} and to {node} with {route.counter} left"
-            if route.counter != before.route.counter - 1:
+            if expected is None or route._replace(counter=0) != expected._replace(counter=0):
+                return "altered", f"came to {node} with other bytes than to {before.node}"
+            if route.counter != expected.counter:
                 return "counter", f"had {before.route.counter} left at {before.node}, {route.counter} at {node}"
             if left != before.node:
                 return "walk", f"was at {before.node}, and came to {node} from {left}"
@@ -113,7 +137,7 @@ def fault_of(walk, fabric):
             return "port", f"left {left} by port {taken} ({by}), and its header named {named}"
         before = sight
     if before.route.counter != 1 or fabric.nodes[before.node] != "host":
-        return "walk", f"was last seen at {before.node}, with {before.route.counter} ports left"
+        return UNFINISHED, f"was last seen at {before.node}, with {before.route.counter} ports left"
     if (before.node, before.route.ports[0]) in fabric.taken:
         return "walk", f"ended at {before.node} by port {before.route.ports[0]}, which is a link"
     return None
@@ -123,15 +147,21 @@ def prove(lab, folder):
     """The verdict, as it goes into the output file."""
     verdict, fabric = Verdict(), Fabric(lab)
     walks, count = read_sights(lab, folder, fabric, verdict)
-    ways, passed, proved = Counter(), Counter(), 0
+    ways, passed, proved, unfinished, round_about = Counter(), Counter(), 0, 0, 0
     for who, walk in walks.items():
-        walk.sort(key=lambda sight: -sight.route.counter)
+        walk = in_order(walk, fabric)
         fault = fault_of(walk, fabric)
+        if fault and fault[0] == UNFINISHED:
+            unfinished += 1
+            if lab.get("faults"):
+                continue
+            fault = "walk", fault[1]
         if fault:
             name = f"datagram {who[2].hex()} (hop limit {who[3]})" if isinstance(who, tuple) else "a frame"
             verdict.complain(fault[0], f"{name} {fault[1]}")
             continue
         proved += 1
+        round_about += len({sight.route.ports for sight in walk}) > 1
         edge = fabric.far[walk[0].node, walk[0].interface][0]
         ways[" ".join([edge] + [sight.node for sight in walk])] += 1
         passed.update(sight.node for sight in walk[:-1])
@@ -142,7 +172,7 @@ def prove(lab, folder):
     return {
         "ok": not verdict.counts, "frames": count, "walks": len(walks), "proved": proved,
         "ways": dict(ways.most_common()), "switches": dict(passed.most_common()),
-        "passages": sum(passed.values()),
+        "passages": sum(passed.values()), "unfinished": unfinished, "detoured": round_about,
         **{kind: verdict.counts[kind] for kind in KINDS},
         "violation_count": sum(verdict.counts.values()), "violations": verdict.examples,
     }

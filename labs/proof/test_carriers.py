@@ -11,12 +11,20 @@ GOLDENS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../confor
 OTHERS = bytes.fromhex("02000000000102000000000a")
 
 
-def route(ports, counter, inner, path=7, width=8):
-    """A frame on its way over source routes; the ports by position."""
+def pack(ports, width):
     bits = "".join(f"{port:0{width}b}" for port in ports)
-    packed = int(bits.ljust((len(bits) + 7) // 8 * 8, "0"), 2).to_bytes((len(bits) + 7) // 8, "big")
-    head = bytes([0x10 | width, len(ports), counter, 0x00 if path is None else 0x04]) + packed
+    return int(bits.ljust((len(bits) + 7) // 8 * 8, "0"), 2).to_bytes((len(bits) + 7) // 8, "big")
+
+
+def route(ports, counter, inner, path=7, width=8, detours=()):
+    """A frame on its way over source routes; the ports by position."""
+    flags = (0x00 if path is None else 0x04) | (0x02 if detours else 0)
+    head = bytes([0x10 | width, len(ports), counter, flags]) + pack(ports, width)
     behind = b"" if path is None else path.to_bytes(3, "big")
+    if detours:
+        behind += bytes([len(detours)])
+    for position, rejoin, own in detours:
+        behind += bytes([position, rejoin, len(own)]) + pack(own, width)
     return inner[:12] + carriers.SOURCE_ROUTE + head + behind + inner[12:]
 
 

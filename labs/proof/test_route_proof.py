@@ -28,12 +28,28 @@ def walk(number, places=SHORT, hops=64, **options):
             for index, place in enumerate(places)]
 
 
+ROUND = ((3, 2, (2, 2)),)  # at a1, for the cable to a2: by a3
+
+
+def gone_round(number, first=None):
+    """[(place, frame)] of one datagram that leaves its way at a1, whose cable to a2 is dead."""
+    inner = datagram(number)
+    before = route((FUNCTION, 3, 1, 1), 3, inner, detours=ROUND if first is None else first)
+    ports = (FUNCTION, 3, 2, 2)
+    after = [(place, route(ports, counter, inner)) for place, counter in zip(LONG[1:], (3, 2, 1))]
+    return [(LONG[0], before)] + after
+
+
+def hello(place):
+    return [(place, datagram(9)[:12] + b"\x88\xb5\x10\x01" + bytes(44))]
+
+
 def good():
     """Two datagrams by two ways, one of them behind a function once more."""
     return walk(0) + walk(1, LONG) + walk(0, hops=63) + walk(2, LONG, width=4)
 
 
-def prove(sights, walks=None, lost=0, without=None, numbers=None, cables=None):
+def prove(sights, walks=None, lost=0, without=None, numbers=None, cables=None, faults=False):
     with tempfile.TemporaryDirectory() as folder:
         ends, links = [], []
         for left, by, one, right, back, other in cables or CABLES:
@@ -54,7 +70,8 @@ def prove(sights, walks=None, lost=0, without=None, numbers=None, cables=None):
                 for index, (place, data) in enumerate(sights):
                     if place == (node, interface):
                         file.write(struct.pack("<IIII", 1, index, len(data), len(data)) + data)
-        lab = {"nodes": NODES, "cables": ends, "links": links, "captures": entries, "walks": walks}
+        lab = {"nodes": NODES, "cables": ends, "links": links, "captures": entries, "walks": walks,
+               "faults": faults}
         path, output = (os.path.join(folder, name) for name in ("route.json", "out.json"))
         with open(path, "w", encoding="utf-8") as file:
             json.dump(lab, file)
@@ -72,6 +89,18 @@ class Proof(unittest.TestCase):
         self.assertGreater(result[kind], 0, result)
         self.assertIn(text, " ".join(result["violations"]))
         return result
+
+    def test_a_detour_that_a_frame_brings_is_proved_and_no_other(self):
+        status, result = prove(gone_round(0) + walk(1) + hello(SHORT[0]), walks=2)
+        self.assertEqual((status, result["proved"], result["detoured"], result["frames"]), (0, 2, 1, 7), result)
+        for other in ((), ((3, 2, (2, 3)),), ((2, 1, (2, 2)),), ((3, 1, (2, 2)),)):
+            self.wrong(gone_round(0, other), "altered")
+        self.wrong(gone_round(0)[:2], "walk", "was last seen at a3")
+
+    def test_where_cables_fail_walks_that_end_between_are_lost_and_counted(self):
+        status, result = prove(gone_round(0) + walk(1)[:2], faults=True)
+        self.assertEqual((status, result["proved"], result["unfinished"]), (0, 1, 1), result)
+        self.wrong(walk(1)[:1] + walk(2)[1:], "walk", faults=True)
 
     def test_walks_over_cables_by_the_ports_of_their_headers_are_proved(self):
         status, result = prove(good(), walks=4)

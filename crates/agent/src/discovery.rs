@@ -23,7 +23,7 @@ use ear::{Ear, Heard};
 use load::{LOAD_INTERVAL, LoadMeter};
 use neighbours::Neighbours;
 use patterns::Patterns;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
@@ -37,15 +37,25 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// What changes is told no more often than this.
 const TELL_INTERVAL: Duration = Duration::from_millis(250);
 
+/// What is found out of links.
+pub(crate) struct FoundLinks {
+    /// How they are, told no more often than it is worth.
+    pub(crate) states: watch::Receiver<LinkStates>,
+    /// The interfaces of those that nothing is plugged into, told at once.
+    pub(crate) dark: watch::Receiver<BTreeSet<Arc<str>>>,
+}
+
 /// Follows the links of this node, for as long as anybody listens. `programmed` is what the program says of them.
 pub(crate) fn follow(
     node: Netlink,
     (name, patterns): (&NodeName, Patterns),
     programmed: watch::Receiver<Links>,
-) -> watch::Receiver<LinkStates> {
-    let (teller, told) = watch::channel(LinkStates::default());
+) -> FoundLinks {
+    let (teller, states) = watch::channel(LinkStates::default());
+    let (darkener, dark) = watch::channel(BTreeSet::new());
+    let found = FoundLinks { states, dark };
     if patterns.is_empty() {
-        return told;
+        return found;
     }
     let boot = Boot::now();
     let (mouth, heard) = mpsc::channel(HEARD_MAX);
@@ -61,12 +71,14 @@ pub(crate) fn follow(
         programmed,
         mouth,
         teller,
+        darkener,
         told_at: None,
+        tell_at: None,
         looked_at: None,
         look_at: None,
     };
     tokio::spawn(discovery.run(heard));
-    told
+    found
 }
 
 /// An interface that is a link.
@@ -99,7 +111,10 @@ struct Discovery {
     programmed: watch::Receiver<Links>,
     mouth: mpsc::Sender<Heard>,
     teller: watch::Sender<LinkStates>,
+    darkener: watch::Sender<BTreeSet<Arc<str>>>,
     told_at: Option<Instant>,
+    /// When they are told of, which was too early last time.
+    tell_at: Option<Instant>,
     /// When the interfaces were seen last: before that nothing is known of them.
     looked_at: Option<Instant>,
     /// When they are to be looked at because something has changed.
@@ -132,6 +147,7 @@ impl Discovery {
                     self.look_at.get_or_insert(earliest);
                 }
                 () = until(self.look_at) => self.look().await,
+                () = until(self.tell_at) => {}
                 Some(heard) = heard.recv() => self.hear(&heard),
                 Ok(()) = self.programmed.changed() => {
                     self.programmed.mark_unchanged();
@@ -179,6 +195,13 @@ impl Discovery {
             }
             self.bring_up_to_date(name, info);
         }
+        let dark = self.links.iter().filter(|(_, link)| !link.is_up);
+        let dark: BTreeSet<Arc<str>> = dark.map(|(name, _)| Arc::clone(name)).collect();
+        self.darkener.send_if_modified(|told| {
+            let is_news = *told != dark;
+            *told = dark;
+            is_news
+        });
     }
 
     fn takes_one_more(&mut self, name: &str) -> bool {
@@ -272,8 +295,10 @@ impl Discovery {
         let now = Instant::now();
         let passed = self.told_at.map(|at| now.saturating_duration_since(at));
         if passed.is_some_and(|passed| passed < TELL_INTERVAL) {
+            self.tell_at = self.told_at.map(|at| at + TELL_INTERVAL);
             return;
         }
+        self.tell_at = None;
         let states = self.states();
         let is_due = passed.is_none_or(|passed| passed >= LOAD_INTERVAL);
         let is_news =

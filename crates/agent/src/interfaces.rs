@@ -7,8 +7,8 @@
 mod desk;
 
 use crate::Config;
-use crate::discovery;
 use crate::discovery::patterns::Patterns;
+use crate::discovery::{self, FoundLinks};
 use crate::fast_path::{self, FastPath, FastPathError, SentUp};
 use crate::holdings::{Holdings, Place};
 use crate::link::Outgoing;
@@ -27,7 +27,7 @@ use catena_model::limits::NODE_PORTS_MAX;
 use catena_model::program::PortEntry;
 use catena_model::resource::Attachment;
 use catena_model::topology::NodeRole;
-use catena_protocol::message::{KernelPath, KernelUnderlay, LinkStates, State, to_dataplane};
+use catena_protocol::message::{KernelPath, KernelUnderlay, State, to_dataplane};
 use desk::Desk;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -201,7 +201,7 @@ impl Interfaces {
         &self,
         of: (&NodeName, Patterns),
         programmed: watch::Receiver<Links>,
-    ) -> watch::Receiver<LinkStates> {
+    ) -> FoundLinks {
         discovery::follow(self.node.clone(), of, programmed)
     }
 

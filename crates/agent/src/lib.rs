@@ -10,6 +10,7 @@ mod counters;
 mod discovery;
 mod error;
 mod fast_path;
+mod flaps;
 mod holdings;
 mod interfaces;
 mod link;

@@ -8,6 +8,7 @@ mod kernel_path;
 mod links;
 mod ports;
 
+use links::LinkTroubles;
 use ports::Leaving;
 pub(crate) use ports::parse_port;
 
@@ -83,6 +84,7 @@ pub(crate) struct Node {
     programmed: watch::Sender<Links>,
     /// How the links are.
     links: LinkStates,
+    link_troubles: LinkTroubles,
 }
 
 /// How far the data plane of this connection has come with the kernel's tables.
@@ -126,6 +128,7 @@ impl Node {
             punt_device: PuntDevice::default(),
             programmed: watch::Sender::new(Links::default()),
             links: LinkStates::default(),
+            link_troubles: LinkTroubles::default(),
         }
     }
 
@@ -143,6 +146,7 @@ impl Node {
             self.advance();
             let retries = [self.ports.next_retry(), self.offers.next_due()];
             let retry = self.link.as_ref().and_then(|_| retries.into_iter().flatten().min());
+            let retry = [retry, self.link_troubles.next_release()].into_iter().flatten().min();
             tokio::select! {
                 event = from_link.recv() => match event {
                     Some(event) => self.take_link_event(event).await,
@@ -157,9 +161,12 @@ impl Node {
                     let seen = punt_device.borrow_and_update().clone();
                     self.take_punt_device(seen).await;
                 }
-                Ok(()) = links.changed() => {
-                    let seen = links.borrow_and_update().clone();
+                Ok(()) = links.states.changed() => {
+                    let seen = links.states.borrow_and_update().clone();
                     self.take_links(seen);
+                }
+                Ok(()) = links.dark.changed() => {
+                    self.link_troubles.dark = links.dark.borrow_and_update().clone();
                 }
                 Some(()) = link_changes.recv() => self.ports.hurry(Instant::now()),
                 () = sleep_until(retry) => {}
@@ -173,6 +180,10 @@ impl Node {
         let now = Instant::now();
         self.follow_underlay();
         self.hinder_ports();
+        self.tell_carriers();
+        if self.link_troubles.release(now) {
+            self.tell_links();
+        }
         if self.link.is_some() {
             if let Some(delta) = self.offers.next(now) {
                 self.send(to_dataplane::Message::Delta(delta), Vec::new());
@@ -288,6 +299,7 @@ impl Node {
                 self.leave_underlay();
                 self.interfaces.tell_underlay_devices(outgoing.clone());
                 self.link = Some(outgoing);
+                self.link_troubles.forget();
                 let resumed = state.program_number > 0;
                 let is_other = self.absence.answered(state.process_id, was_started, resumed);
                 self.interfaces.found(is_other);
@@ -314,6 +326,7 @@ impl Node {
                         KernelPath::None
                     };
                 }
+                from_dataplane::Message::LinksUnheard(unheard) => self.take_unheard(&unheard),
                 from_dataplane::Message::State(_)
                 | from_dataplane::Message::KernelUnderlayResult(_)
                 | from_dataplane::Message::UnderlayDevicesResult(_) => {}

@@ -25,6 +25,10 @@ const ATTACH_TO_XDP: u32 = 37;
 const HELPER_REDIRECT_MAP: i32 = 51;
 /// What becomes of a frame whose queue has no socket: the stack gets it (`XDP_PASS`).
 const PASS: i32 = 2;
+/// It ends there (`XDP_DROP`).
+const DROP: i32 = 1;
+/// By the stack's own place for such programs, whatever the driver has (`XDP_FLAGS_SKB_MODE`).
+const BEFORE_DRIVERS_OWN: u32 = 1 << 1;
 /// Where `struct xdp_md` has the queue, in bytes.
 const QUEUE_AT: i16 = 16;
 /// The second word of an instruction that names a map by its descriptor.
@@ -75,6 +79,27 @@ pub fn open_xdp_socket(namespace: &NetNamespace, interface: &str) -> Result<XdpS
     })
 }
 
+/// Holds back all frames that come in by an interface; they do again when it is dropped.
+#[derive(Debug)]
+pub struct Silence(#[allow(dead_code, reason = "held, and closed")] OwnedFd);
+
+/// Makes an interface of the calling thread's network namespace deaf before anybody listens at it, packet sockets
+/// included, while its carrier stays.
+///
+/// # Errors
+/// There is no such interface, it has another XDP program, or `CAP_NET_ADMIN` or `CAP_BPF` is missing.
+pub fn silence_here(interface: &str) -> Result<Silence> {
+    let one = |code, value| Instruction { code, registers: 0, offset: 0, value };
+    let drop_all = [one(0xb7, DROP), one(0x95, 0)];
+    let attach = || -> io::Result<OwnedFd> {
+        let index = index_of(interface)?;
+        let program = load(&drop_all)?;
+        let word = program.as_raw_fd().cast_unsigned();
+        made(LINK_CREATE, &[word, index, ATTACH_TO_XDP, BEFORE_DRIVERS_OWN])
+    };
+    attach().map(Silence).map_err(|e| KernelError::system("silence", interface.to_owned(), e))
+}
+
 /// Lets this process, and those that it starts, lock as much memory as they like: that is how frames
 /// are shared with the kernel.
 ///
@@ -89,22 +114,28 @@ pub fn allow_locked_memory() -> Result<()> {
 
 fn open_here(interface: &str) -> io::Result<XdpSocket> {
     let socket = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-    // An AF_XDP socket answers no questions about interfaces.
-    let flags = SocketFlags::CLOEXEC;
-    let asking = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
-    let index = netdevice::name_to_index(&asking, interface)?;
+    let index = index_of(interface)?;
     let word = |fd: &OwnedFd| fd.as_raw_fd().cast_unsigned();
     // Type, bytes of a key, bytes of a value, entries.
     let map = made(MAP_CREATE, &[MAP_OF_XDP_SOCKETS, 4, 4, QUEUES_MAX])?;
-    let instructions = program(map.as_raw_fd());
+    let program = load(&program(map.as_raw_fd()))?;
+    let link = made(LINK_CREATE, &[word(&program), index, ATTACH_TO_XDP, 0])?;
+    Ok(XdpSocket { socket, map, interface: index, link })
+}
+
+/// An AF_XDP socket answers no questions about interfaces.
+fn index_of(interface: &str) -> io::Result<u32> {
+    let flags = SocketFlags::CLOEXEC;
+    let asking = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
+    Ok(netdevice::name_to_index(&asking, interface)?)
+}
+
+fn load(instructions: &[Instruction]) -> io::Result<OwnedFd> {
     let count = u32::try_from(instructions.len()).unwrap_or_default();
     let [code_low, code_high] = address(instructions.as_ptr());
     let licence = c"GPL";
     let [licence_low, licence_high] = address(licence.as_ptr());
-    let load = [PROGRAM_OF_XDP, count, code_low, code_high, licence_low, licence_high];
-    let program = made(PROGRAM_LOAD, &load)?;
-    let link = made(LINK_CREATE, &[word(&program), index, ATTACH_TO_XDP, 0])?;
-    Ok(XdpSocket { socket, map, interface: index, link })
+    made(PROGRAM_LOAD, &[PROGRAM_OF_XDP, count, code_low, code_high, licence_low, licence_high])
 }
 
 /// Gives each frame to the socket of its queue, and to the stack when there is none.

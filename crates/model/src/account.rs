@@ -53,6 +53,8 @@ pub enum Created {
     Probe,
     /// Word to a sender that its packet is too big, and how large one may be.
     PacketTooBig,
+    /// A word to the neighbour at the other end of a link.
+    Hello,
 }
 
 impl Created {
@@ -63,6 +65,7 @@ impl Created {
         Created::Tap,
         Created::Probe,
         Created::PacketTooBig,
+        Created::Hello,
     ];
 
     /// The name in counters and metrics.
@@ -74,6 +77,7 @@ impl Created {
             Self::Tap => "tap",
             Self::Probe => "probe",
             Self::PacketTooBig => "packet_too_big",
+            Self::Hello => "hello",
         }
     }
 }
@@ -285,6 +289,21 @@ pub struct CrowdedCounters {
     pub paths: BTreeMap<PathId, u64>,
 }
 
+/// What a data plane knows of one of its links.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LinkLife {
+    /// The link, by the identity that it has among ports.
+    pub port: PortId,
+    /// A neighbour of this domain is at its other end.
+    pub is_known: bool,
+    /// He has not said anything for three periods.
+    pub is_silent: bool,
+    /// How often he fell silent. Where the cable was whole, each is a false alarm.
+    pub silences: u64,
+    /// Frames that went round it, because it was dead or silent.
+    pub detoured: u64,
+}
+
 /// All counters of a node at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NodeCounters {
@@ -299,6 +318,9 @@ pub struct NodeCounters {
     /// those of the packet without its source route.
     #[serde(default)]
     pub links: Vec<PortCounters>,
+    /// What is known of each of them.
+    #[serde(default)]
+    pub link_lives: Vec<LinkLife>,
     /// What came in from other nodes.
     pub tunnels: Account,
     /// What was sent to other nodes, in wire packets of the tenant.
@@ -327,6 +349,7 @@ impl NodeCounters {
             program,
             ports: Vec::new(),
             links: Vec::new(),
+            link_lives: Vec::new(),
             tunnels: Account::default(),
             tunnels_transmitted: Volume::default(),
             tunnels_ring_full: 0,

@@ -78,6 +78,8 @@ drop_reasons! {
     FloodRepeated "flood_repeated" "A function's machine repeated what another station of the network had sent to everybody in it.",
     VlanNotInNetwork "vlan_not_in_network" "The frame carries a VLAN tag that its port does not take.",
     NoSourceRoute "no_source_route" "A link brought a frame that is on no source route.",
+    UnknownNeighbour "unknown_neighbour" "The link that brought the frame has no neighbour of this domain at its other end, or the word was not his.",
+    LinkDead "link_dead" "The link that the source route leads over is dead, and the frame knows no way round it.",
     NoRoute "no_route" "No way over links is known to the node of the packet's function.",
     UnknownExit "unknown_exit" "The source route names a port number that leads nowhere from this node.",
     RouteEnded "route_ended" "The source route is at its end at a node that is no edge of its chain.",

@@ -114,6 +114,9 @@ limits! {
         "First path identifier that slices have: those of MPLS from here on, those of NSH behind all of MPLS.";
     SOURCE_ROUTE_SLICE_PATH_IDS_FROM: u32 = 0xf0_0000, "identifiers",
         "First path identifier of slices on source routes, which have 24 bits as NSH has: those of NSH end before it.";
+    ROUTE_DETOUR_BYTES_MAX: usize = 64, "bytes",
+        "What ways round dead cables may take in the header of a source route, beside its own ports and no more than \
+         the header has room for; cables at the start of the route go first.";
     ROUTE_PORTS_MAX: usize = 128, "port numbers",
         "Ports of one source route at most, those of hosts counted.";
     PATH_ID_QUARANTINE_BLUEPRINTS: u64 = 16, "blueprints",
@@ -126,6 +129,10 @@ limits! {
         "Neighbours that a link tells of; one more is refused and counted.";
     LINK_LLDP_FRAMES_PER_SECOND: u32 = 100, "frames per second",
         "LLDP frames that are read of one link; what is beyond is dropped and counted.";
+    HELLO_PERIOD_MS: u64 = 75, "milliseconds",
+        "How often the data planes at the ends of a cable speak to each other.";
+    HELLO_MISSES_MAX: u8 = 3, "periods",
+        "Periods in a row without a word after which a neighbour is silent.";
     PROBE_PERIOD_MS: u64 = 80, "milliseconds",
         "How often a watched instance is probed.";
     PROBES_UNANSWERED_MAX: u32 = 3, "probes",

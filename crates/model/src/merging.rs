@@ -13,6 +13,10 @@ impl NodeCounters {
         let is_same = |one: &PortCounters, other: &PortCounters| one.port == other.port;
         merge_lines(&mut self.ports, &other.ports, is_same, PortCounters::merge);
         merge_lines(&mut self.links, &other.links, is_same, PortCounters::merge);
+        // All workers know the same.
+        if self.link_lives.is_empty() {
+            self.link_lives.clone_from(&other.link_lives);
+        }
         self.tunnels.merge(&other.tunnels);
         self.tunnels_transmitted.merge(other.tunnels_transmitted);
         add(&mut self.tunnels_ring_full, other.tunnels_ring_full);

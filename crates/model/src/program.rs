@@ -15,7 +15,7 @@ use crate::resource::{
     TuplePattern,
 };
 use crate::slice::{Slice, SlicePlace};
-pub use crate::source_route::{ExitEntry, ExitPlace, RouteEntry};
+pub use crate::source_route::{DetourEntry, ExitEntry, ExitPlace, RouteEntry};
 use catena_wire::scalar::{MacAddr, PortRange, Qfi, TeidRange, TunnelId, VlanId, Vni};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};

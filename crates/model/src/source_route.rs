@@ -3,6 +3,7 @@
 
 use crate::id::{NodeName, PortId};
 use crate::topology::PortNumber;
+use catena_wire::source_route::native::{DETOUR_BYTES_WITHOUT_PORTS, PortWidth};
 use serde::{Deserialize, Serialize};
 
 /// Where a frame on a source route goes that names a port number of this node.
@@ -46,4 +47,36 @@ pub struct RouteEntry {
     pub to: PortId,
     /// The port numbers by which a frame leaves each node on the way, its own link first; the last is that of the port.
     pub ports: Vec<PortNumber>,
+    /// Ways round the cables on it, for the nodes whose cables they are.
+    pub detours: Vec<DetourEntry>,
+}
+
+/// A way round one cable of a route, which its frames bring with them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DetourEntry {
+    /// The port whose cable it is for, by how many ports were taken before.
+    pub at: u8,
+    /// The port with which the route goes on behind it, counted in the same way.
+    pub rejoin: u8,
+    /// The port numbers by which a frame leaves the nodes on it, in order.
+    pub ports: Vec<PortNumber>,
+}
+
+/// Bytes that ways round dead cables add to the header of a route with these ports, its own ports growing with the widest of
+/// theirs.
+#[must_use]
+pub fn detour_bytes(ports: &[PortNumber], detours: &[DetourEntry]) -> usize {
+    if detours.is_empty() {
+        return 0;
+    }
+    let widest = |ports: &mut dyn Iterator<Item = &PortNumber>| {
+        PortWidth::for_port(ports.map(|port| port.get()).max().unwrap_or_default()).bits()
+    };
+    let own = widest(&mut ports.iter());
+    let width = widest(&mut ports.iter().chain(detours.iter().flat_map(|detour| &detour.ports)));
+    let octets = |count: usize, bits: u8| (count * usize::from(bits)).div_ceil(8);
+    let each =
+        |detour: &DetourEntry| DETOUR_BYTES_WITHOUT_PORTS + octets(detour.ports.len(), width);
+    1 + detours.iter().map(each).sum::<usize>() + octets(ports.len(), width)
+        - octets(ports.len(), own)
 }

@@ -196,11 +196,7 @@ impl<'f> Fabric<'f> {
             );
         }
         if !state.hindrance.is_empty() {
-            let hindrance = &state.hindrance;
-            return (
-                None,
-                Some(format!("the data plane of its node does not have it: {hindrance}")),
-            );
+            return (None, Some(state.hindrance.clone()));
         }
         let ours: Vec<&Neighbour> = ours(state).collect();
         let [neighbour] = ours[..] else {

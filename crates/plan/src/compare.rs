@@ -6,12 +6,14 @@ use crate::index::IndexedIntent;
 use crate::inventory::Inventory;
 use crate::ledger::{PathPhase, PathRecord};
 use crate::preview::settled;
+use crate::rounds;
 use crate::routing;
 use crate::status::chain_status;
 use catena_model::NodeName;
 use catena_model::id::ChainId;
 use catena_model::program::HopEntry;
 use catena_model::resource::{Chain, Encapsulation};
+use catena_model::source_route::detour_bytes;
 use catena_model::status::{ChainState, ComparedLeg, Comparison, NodeEntries};
 use catena_model::topology::NodeRole;
 use std::collections::BTreeMap;
@@ -84,6 +86,9 @@ fn legs(path: &PathRecord, outcome: &Blueprint, inventory: &Inventory) -> Vec<Co
             let is_routed = path.encapsulation.is_source_route();
             let way = routing::ports(books, from, (&send.to, port)).filter(|_| is_routed);
             let underlay = inventory.nodes.get(from).map(|facts| facts.underlay.address);
+            let detours = way
+                .as_ref()
+                .map(|ports| detour_bytes(ports, &rounds::entries(&ledger.rounds, from, &send.to)));
             let is_ipv6 = underlay.is_some_and(|address| address.is_ipv6());
             let leg = ComparedLeg {
                 from: from.clone(),
@@ -91,7 +96,8 @@ fn legs(path: &PathRecord, outcome: &Blueprint, inventory: &Inventory) -> Vec<Co
                 function: function.clone(),
                 added_bytes: path
                     .encapsulation
-                    .added_bytes(way.as_deref().unwrap_or_default(), is_ipv6),
+                    .added_bytes(way.as_deref().unwrap_or_default(), is_ipv6)
+                    + detours.unwrap_or_default(),
                 ports: way.map(|way| way.len()),
             };
             legs.push((place, leg));

@@ -37,6 +37,7 @@ mod programs;
 mod receipt;
 mod reconcile;
 mod render;
+mod rounds;
 pub mod route;
 mod routing;
 mod selector;
@@ -72,6 +73,7 @@ pub use programs::Programs;
 pub use receipt::Changes;
 pub use reconcile::{News, NodeNews, Planned, Reconciler};
 pub use render::why_unbound;
+pub use rounds::{NodeRounds, Round, RoundBooks, Rounds};
 pub use routing::path_routes;
 pub use slices::{
     SliceBlock, SliceBook, SliceDrainWatch, SlicePath, SlicePhase, is_slice_withdrawn,

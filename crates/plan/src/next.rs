@@ -12,6 +12,7 @@ use crate::link::link;
 use crate::pins::{release_pins, turn_again};
 use crate::port_numbers::{self, number_ports};
 use crate::programs::Programs;
+use crate::rounds;
 use crate::slices::{SliceBook, classifier_of, next_slices, settled, with_all_nodes};
 use crate::touched::{self, Looked};
 use crate::ways::{self, Roads};
@@ -97,6 +98,7 @@ fn next_chains(
         || !changed.is_empty()
         || (ledger.cables != previous.ledger.cables && !ledger.paths.sends().is_empty())
         || ledger.ways != previous.ledger.ways
+        || ledger.rounds != previous.ledger.rounds
         || ledger.unserved != previous.ledger.unserved;
     if !has_changed {
         return None;
@@ -132,7 +134,7 @@ fn learn_routes(previous: &Blueprint, ledger: &mut Ledger) {
 
 /// Brings port numbers, cables and ways to what nodes told and paths need.
 fn route(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) {
-    let Ledger { port_numbers, cables, ways, paths, .. } = ledger;
+    let Ledger { port_numbers, cables, ways, rounds, paths, .. } = ledger;
     let looked = previous.looked_among(inventory);
     let are_sends_new = looked.is_none() || paths.sends() != previous.ledger.paths.sends();
     number_ports(port_numbers, inventory, (paths.sends(), are_sends_new), ledger.number);
@@ -149,7 +151,9 @@ fn route(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) {
     if are_sends_new || !Arc::ptr_eq(cables, former) {
         let roads = Roads::new(cables, inventory, ledger.choice_seed);
         let pairs = paths.sends().pairs(&inventory.nodes.keys().collect::<Vec<_>>());
-        ways::follow(ways, &pairs, &roads, !cables.is_subset(former));
+        let has_grown = !cables.is_subset(former);
+        ways::follow(ways, &pairs, &roads, has_grown);
+        rounds::follow(rounds, ways, &roads, has_grown);
     }
 }
 

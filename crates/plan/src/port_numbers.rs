@@ -5,6 +5,7 @@
 use crate::inventory::Inventory;
 use crate::ledger::Ledger;
 use crate::programs::Programs;
+use crate::rounds;
 use crate::sends::Sends;
 use crate::ways::nodes_over;
 use catena_model::id::PortId;
@@ -250,7 +251,9 @@ pub(crate) fn note_needs(
             if resting.until == until {
                 let end = CableEnd { node: node.clone(), port: *port };
                 resting.needs = needs(node);
-                let senders = nodes_over(&former.ways, &end).chain(lagging.iter().copied());
+                let senders = nodes_over(&former.ways, &end)
+                    .chain(rounds::nodes_over(&former.rounds, &end))
+                    .chain(lagging.iter().copied());
                 resting.senders = senders.map(|node| (node.clone(), needs(node))).collect();
             }
         }

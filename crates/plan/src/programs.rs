@@ -13,6 +13,7 @@ use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::Ledger;
 use crate::paths::Paths;
 use crate::port_numbers::NumberBooks;
+use crate::rounds::RoundBooks;
 use crate::ways::WayBooks;
 use catena_model::discovery::DiscoveryKey;
 use catena_model::entry::{Entries, Program, ProgramVersion, TableDiff};
@@ -83,6 +84,7 @@ pub(crate) struct Sources<'s> {
     pub(crate) switches: &'s BTreeMap<NodeName, NodeFacts>,
     pub(crate) port_numbers: &'s NumberBooks,
     pub(crate) ways: &'s WayBooks,
+    pub(crate) rounds: &'s RoundBooks,
 }
 
 impl<'s> Sources<'s> {
@@ -98,6 +100,7 @@ impl<'s> Sources<'s> {
             switches: &inventory.switches,
             port_numbers: &ledger.port_numbers,
             ways: &ledger.ways,
+            rounds: &ledger.rounds,
         }
     }
 }

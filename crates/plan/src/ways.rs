@@ -50,7 +50,16 @@ impl<'r> Roads<'r> {
         Self { cables, inventory, seed, topology: OnceCell::new() }
     }
 
-    fn topology(&self) -> &Topology {
+    pub(crate) fn cables(&self) -> &'r Cables {
+        self.cables
+    }
+
+    /// What chooses between ways from a node to another that are alike.
+    pub(crate) fn tie(&self, from: &NodeName, to: &NodeName) -> u64 {
+        self.seed ^ mark(from) ^ mark(to).rotate_left(1)
+    }
+
+    pub(crate) fn topology(&self) -> &Topology {
         self.topology.get_or_init(|| {
             let kind = |role| NodeKind { role, is_edge: false };
             let nodes = self.inventory.all().map(|(node, role, _)| (node.clone(), kind(role)));
@@ -70,9 +79,8 @@ impl<'r> Roads<'r> {
     /// # Errors
     /// There is none.
     pub(crate) fn way(&self, from: &NodeName, to: &NodeName) -> Result<Vec<CableEnd>, RouteError> {
-        let tie = self.seed ^ mark(from) ^ mark(to).rotate_left(1);
         let end = |Leg { node, port, .. }| CableEnd { node, port };
-        Ok(way(self.topology(), from, to, tie)?.into_iter().map(end).collect())
+        Ok(way(self.topology(), from, to, self.tie(from, to))?.into_iter().map(end).collect())
     }
 
     /// Is each cable of a way there, and each node between a switch?

@@ -11,9 +11,12 @@
 //! - [`native`]: a header of its own behind the addresses of Ethernet.
 //! - [`classic`]: 80 bits of destination address, VLAN identifier and MPLS label, and more labels.
 //! - [`safe`]: 72 bits of the same fields, such that ordinary equipment sees nothing but ordinary values.
+//!
+//! [`hello`] is no route: it is what the ends of a cable say to each other.
 
 mod carrier;
 pub mod classic;
+pub mod hello;
 pub mod native;
 pub mod safe;
 

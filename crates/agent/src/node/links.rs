@@ -1,14 +1,66 @@
-//! Links between nodes: what the program says of them goes to discovery, and what that finds to the controller.
+//! Links between nodes: what the program says of them goes to discovery, and what that and the data plane find to the
+//! controller.
 
 use super::Node;
+use crate::discovery::FoundLinks;
 use crate::discovery::patterns::Patterns;
+use crate::flaps::Flaps;
 use catena_model::topology::PortNumber;
-use catena_protocol::message::{LinkStates, from_agent};
-use tokio::sync::watch;
+use catena_protocol::message::{
+    LinkCarriers, LinkState, LinkStates, LinksUnheard, from_agent, to_dataplane,
+};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What is in the way of links, beside what discovery tells.
+#[derive(Debug, Default)]
+pub(super) struct LinkTroubles {
+    /// The interfaces of those that nothing is plugged into.
+    pub(super) dark: BTreeSet<Arc<str>>,
+    /// Those of which the data plane was told so; none: it was told nothing.
+    told_dark: Option<Vec<u32>>,
+    /// Those at which the data plane hears nobody.
+    unheard: BTreeSet<PortNumber>,
+    flaps: Flaps,
+}
+
+impl LinkTroubles {
+    /// Another data plane answers: it knows nothing, and nothing is known of it.
+    pub(super) fn forget(&mut self) {
+        self.told_dark = None;
+        self.unheard.clear();
+    }
+
+    /// When a link that came and went is taken again.
+    pub(super) fn next_release(&self) -> Option<Instant> {
+        self.flaps.next_release()
+    }
+
+    /// Is any taken again now?
+    pub(super) fn release(&mut self, now: Instant) -> bool {
+        self.flaps.release(now)
+    }
+
+    /// What is in the way of one; `of_port`: of its ring.
+    fn hindrance(&mut self, link: &LinkState, of_port: Option<&str>, now: Instant) -> String {
+        let number = u8::try_from(link.number).ok().and_then(PortNumber::new);
+        let is_unheard = number.is_some_and(|number| self.unheard.contains(&number));
+        let is_whole = link.is_up && !is_unheard;
+        let flaps = self.flaps.note(&link.interface, is_whole, now);
+        match of_port {
+            Some(reason) => format!("the data plane of its node does not have it: {reason}"),
+            None if link.is_up && is_unheard => {
+                "the data plane at its other end is not heard by that of its node".into()
+            }
+            None => flaps.unwrap_or_default(),
+        }
+    }
+}
 
 impl Node {
     /// Follows the links of this node, if it is to have any.
-    pub(super) fn follow_links(&self) -> watch::Receiver<LinkStates> {
+    pub(super) fn follow_links(&self) -> FoundLinks {
         let patterns = Patterns::new(&self.config.links);
         self.interfaces.follow_links((&self.config.node, patterns), self.programmed.subscribe())
     }
@@ -23,16 +75,45 @@ impl Node {
         self.tell_links();
     }
 
+    /// The data plane hears neighbours at others than before.
+    pub(super) fn take_unheard(&mut self, told: &LinksUnheard) {
+        let numbers = told.numbers.iter().map(|number| u8::try_from(*number).ok());
+        let unheard = numbers.filter_map(|number| PortNumber::new(number?)).collect();
+        if self.link_troubles.unheard != unheard {
+            self.link_troubles.unheard = unheard;
+            self.tell_links();
+        }
+    }
+
+    /// Tells the data plane into which links nothing is plugged, if that is news.
+    pub(super) fn tell_carriers(&mut self) {
+        if self.config.links.is_empty() || self.link.is_none() {
+            return;
+        }
+        let dark = {
+            let programmed = self.programmed.borrow();
+            let dark = self.link_troubles.dark.iter();
+            let numbers = dark.filter_map(|name| programmed.number_of(name));
+            numbers.map(|number| number.get().into()).collect::<Vec<u32>>()
+        };
+        if self.link_troubles.told_dark.as_ref() != Some(&dark) {
+            let message = to_dataplane::Message::LinkCarriers(LinkCarriers { dark: dark.clone() });
+            if self.send(message, Vec::new()) {
+                self.link_troubles.told_dark = Some(dark);
+            }
+        }
+    }
+
     /// Tells the controller; a node that is to have no links has said so when it came.
     pub(super) fn tell_links(&mut self) {
         if self.config.links.is_empty() {
             return;
         }
-        let mut states = self.links.clone();
+        let (mut states, now) = (self.links.clone(), Instant::now());
         for link in &mut states.links {
             let number = u8::try_from(link.number).ok().and_then(PortNumber::new);
             let reason = number.and_then(|number| self.ports.reason(number.link_id()));
-            link.hindrance = reason.unwrap_or_default().to_owned();
+            link.hindrance = self.link_troubles.hindrance(link, reason, now);
         }
         self.tell(from_agent::Message::LinkStates(states));
     }

@@ -186,6 +186,12 @@ fn chains_in_and_across_the_pods_of_a_fat_tree_are_proved_switch_by_switch() {
     passes_as_a_whole("fat-tree.yaml");
 }
 
+/// A cable is pulled out and one falls silent under a counted stream.
+#[test]
+fn cables_of_a_fat_tree_fail_under_a_stream_and_frames_go_round() {
+    passes("fat-tree-cut.yaml");
+}
+
 /// Forty moves among NSH, MPLS and source routes; three times so many in the full test.
 #[test]
 fn a_chain_moves_among_encapsulations_under_a_stream_and_nothing_is_lost_doubled_or_mixed() {

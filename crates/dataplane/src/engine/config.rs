@@ -1,9 +1,11 @@
 //! What an engine is told once, at start. Knows bounds and seeds; refuses to know who sets them.
 
 use crate::engine::state::health::WatchDuty;
+use crate::engine::state::link_board::LinkBoard;
 use catena_model::NodeName;
 use std::hash::{BuildHasher, RandomState};
 use std::num::{NonZeroU32, NonZeroU64};
+use std::sync::Arc;
 
 /// What a port may flood where nobody says otherwise.
 pub const FLOOD_FRAMES_PER_SECOND: NonZeroU32 =
@@ -35,6 +37,8 @@ pub struct EngineConfig {
     pub probe_secret: u64,
     /// Its part in watching instances, where several engines share a node.
     pub watch_duty: WatchDuty,
+    /// How the links are, which all engines of a node share.
+    pub links: Arc<LinkBoard>,
 }
 
 impl EngineConfig {
@@ -53,6 +57,7 @@ impl EngineConfig {
             flood_frames_per_second: FLOOD_FRAMES_PER_SECOND,
             probe_secret: RandomState::new().hash_one(()),
             watch_duty: WatchDuty::Alone,
+            links: Arc::new(LinkBoard::new(RandomState::new().hash_one(()))),
         }
     }
 }

@@ -67,6 +67,19 @@ pub enum CompileError {
         /// Its first port number.
         first: Option<PortNumber>,
     },
+    /// A detour of a route does not lead on.
+    #[error(
+        "the route to port {to} has a detour from its port {at} to its port {rejoin}, counted from 0: one leads on, and \
+         to no further than its last"
+    )]
+    DetourLeadsBack {
+        /// Where the route leads.
+        to: PortId,
+        /// Place of the port that it is for.
+        at: usize,
+        /// Place of the port with which the route goes on.
+        rejoin: usize,
+    },
     /// A path identifier lies outside the pool of its encapsulation.
     #[error("path {path} cannot be carried as {}: its identifier is outside the pool", encapsulation.name())]
     PathIdentifier {

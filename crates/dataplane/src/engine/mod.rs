@@ -8,11 +8,13 @@ mod account;
 mod action;
 mod collections;
 mod config;
+mod detours;
 mod dispatch;
 mod encap;
 mod error;
 mod fast_path;
 mod following;
+mod hellos;
 mod observe;
 mod offload;
 mod offloading;
@@ -36,6 +38,7 @@ pub(crate) use packet::trim_front;
 pub use packet::{Origin, Packet, PortSlot};
 pub use rehearsal::{Rehearsal, Way};
 pub use state::health::{Board, WatchDuty};
+pub use state::link_board::LinkBoard;
 pub use tables::Tables;
 pub use tables::classifier::Asked;
 pub use vector::VECTOR_PACKETS_MAX;
@@ -51,6 +54,7 @@ use catena_io::BufferPool;
 use catena_model::account::{NodeCounters, SliceCounters, Volume};
 use catena_model::explain::{CatchRequest, CaughtPacket};
 use catena_model::id::PortId;
+use catena_model::topology::PortNumber;
 use catena_model::{CounterScope, DropReason, PathId, SliceId};
 use collections::shares::Shares;
 use encap::{Carried, Located};
@@ -101,6 +105,7 @@ macro_rules! context {
             trace: $passing.trace,
             captures: &mut $engine.captures,
             floods: &mut $engine.floods,
+            links: &$engine.config.links,
             flow_cache: &mut $engine.flow_cache,
         }
     };
@@ -174,7 +179,7 @@ impl Engine {
             floods: Floods::new(config.flood_frames_per_second, config.flow_seed),
             made: Shares::new(),
             flow_cache: FlowCache::new(config.classified_max, config.flow_seed),
-            transit: Transit::default(),
+            transit: Transit::new(Arc::clone(&config.links)),
             kernel: None,
             shaper: Shaper::new(config.slice_bits_per_second),
             fragments: Fragments::new(config.flow_seed),
@@ -203,6 +208,8 @@ impl Engine {
             self.fast_path.close_gate(slot);
         }
         self.transit.align(&tables, &self.slots);
+        let links = tables.exits.links().map(|(number, _)| number);
+        self.config.links.align(links, tables.discovery_key());
         self.health.align(&tables);
         self.counters.align_paths(&tables, changed, &self.slots);
         // What went into functions with its user must be told by it until the end.
@@ -426,13 +433,14 @@ impl Engine {
         // Before the kernel's: it shall not go on with who is found dead now.
         let health_ns = self.health.tick(now_ns, &mut self.due);
         let kernel_ns = self.tick_kernel_path(now_ns);
+        let hello_ns = self.say_hello(now_ns, pool, out);
         if !self.due.is_empty() {
             let context = context!(self, now_ns, pool, Passing::default());
             prober::make(&mut self.due, &mut self.vector, context);
             self.egress.emit(&mut self.vector, &mut self.proxy_flows, context, out);
         }
         let release_ns = self.next_release_ns(now_ns);
-        [health_ns, kernel_ns, release_ns].into_iter().flatten().min()
+        [health_ns, kernel_ns, hello_ns, release_ns].into_iter().flatten().min()
     }
 
     /// All that is left in these batches was handed to the kernel.
@@ -490,6 +498,8 @@ impl Engine {
     pub fn counters_of(&self, of: Option<&CounterScope>) -> NodeCounters {
         let mut counters = self.counters.export(&self.config.node, &self.tables, &self.slots, of);
         counters.health = self.health.report();
+        let lives = counters.links.iter().filter_map(|link| PortNumber::of_link(link.port));
+        counters.link_lives = lives.map(|number| self.config.links.life(number)).collect();
         let [flows, inside] = self.proxy_flows.crowded();
         for crowded in [flows, inside, &self.affinity.crowded] {
             crowded.export(&self.tables, &self.slots, &mut counters.crowded);

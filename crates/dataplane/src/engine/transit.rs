@@ -2,8 +2,9 @@
 //! (docs/adr/0024-source-routes-and-switches.md). Knows links and exits; refuses to know paths, networks and
 //! flows, so that what a node remembers of a chain that only passes is nothing.
 //!
-//! Such a packet never enters a vector: it is read, its counter is written, and it leaves. One whose way ends here
-//! comes out at a port, and is the stages'.
+//! Such a packet never enters a vector: it is read, its counter is written, and it leaves; where its cable is dead, by
+//! the detour that it brings with it. One whose way ends here comes out at a port, and is the stages'. What a link
+//! brings at whose other end no neighbour is known ends there.
 
 use crate::engine::account::counters::Counters;
 use crate::engine::account::slots::Slots;
@@ -11,15 +12,21 @@ use crate::engine::account::tx_batches::{Ends, TxRef};
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::execute::hand_out;
 use crate::engine::action::output::Output;
+use crate::engine::detours::Detoured;
+use crate::engine::hellos::say;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::packet::{Arrived, Packet, PortSlot};
+use crate::engine::state::link_board::{LinkBoard, NotOurs, Use};
 use crate::engine::tables::Tables;
 use crate::engine::vector::VECTOR_PACKETS_MAX;
 use crate::engine::vector::owner::{Owner, Passage};
 use catena_io::{Buffer, BufferPool};
 use catena_model::DropReason;
 use catena_model::account::Volume;
+use catena_model::topology::PortNumber;
+use catena_wire::source_route::hello::Hello;
 use catena_wire::source_route::{self, Next, SourceRouteError};
+use std::sync::Arc;
 
 /// Port numbers, 0 among them, which nobody has.
 const NUMBERS: usize = 256;
@@ -39,16 +46,22 @@ pub(crate) struct Transit {
     /// Those with a batch.
     opened: Vec<u8>,
     has_links: bool,
+    /// The numbers of links, in the order of their slots.
+    numbers: Vec<(PortSlot, PortNumber)>,
+    board: Arc<LinkBoard>,
     /// Working memory.
     staying: Vec<Packet>,
 }
 
-impl Default for Transit {
-    fn default() -> Self {
+impl Transit {
+    /// No exits yet.
+    pub(crate) fn new(board: Arc<LinkBoard>) -> Self {
         Self {
             exits: Box::new([None; NUMBERS]),
             opened: Vec::with_capacity(NUMBERS),
             has_links: false,
+            numbers: Vec::new(),
+            board,
             staying: Vec::with_capacity(VECTOR_PACKETS_MAX),
         }
     }
@@ -57,17 +70,16 @@ impl Default for Transit {
 /// What one link has brought, packet after packet.
 struct Brought {
     slot: PortSlot,
+    number: PortNumber,
     owner: Owner,
+    /// A neighbour of this domain has sent it.
+    is_known: bool,
     volume: Volume,
     /// Those that leave again.
     held: u64,
 }
 
 impl Brought {
-    fn by(slot: PortSlot, slots: &Slots) -> Self {
-        Self { slot, owner: slots.owner(slot).0, volume: Volume::default(), held: 0 }
-    }
-
     fn count(self, counters: &mut Counters) {
         if self.volume.packets > 0 {
             counters.apply(CounterUpdate::Received(self.owner), self.volume);
@@ -80,13 +92,15 @@ impl Transit {
     /// Lines up with new tables.
     pub(crate) fn align(&mut self, tables: &Tables, slots: &Slots) {
         self.exits.fill(None);
-        self.has_links = false;
+        self.numbers.clear();
         for (number, _) in tables.exits.links() {
             let Some(slot) = slots.of_port(number.link_id()) else { continue };
             let (owner, _) = slots.owner(slot);
             self.exits[usize::from(number.get())] = Some(Exit::Link { slot, owner, batch: None });
-            self.has_links = true;
+            self.numbers.push((slot, number));
         }
+        self.numbers.sort_unstable_by_key(|(slot, _)| slot.index());
+        self.has_links = !self.numbers.is_empty();
         for (number, id) in tables.exits.ports() {
             self.exits[usize::from(number.get())] = tables.names.port(id).map(Exit::Port);
         }
@@ -99,56 +113,60 @@ impl Transit {
     }
 
     /// Sends packets that links have brought on their way. What stays is what others brought, and what comes out
-    /// here, in its order.
+    /// here, in its order. Answers by which name the last of those ended that did.
     pub(crate) fn pass_on(
         &mut self,
         input: &mut Vec<Packet>,
         (slots, counters): (&Slots, &mut Counters),
         pool: &mut BufferPool,
         out: &mut Output,
-    ) {
+    ) -> Option<DropReason> {
         let has_come = |packet: &Packet| packet.port().is_some_and(|slot| slots.is_link(slot));
         if !input.iter().any(has_come) {
-            return;
+            return None;
         }
+        let mut ended = None;
         let mut brought: Option<Brought> = None;
         for mut packet in input.drain(..) {
             let slot = packet.port();
             if slot.is_none() || brought.as_ref().map(|brought| brought.slot) != slot {
-                let Some(slot) = slot.filter(|slot| slots.is_link(*slot)) else {
+                let Some(next) = slot.and_then(|slot| self.brought_by(slot, slots)) else {
                     self.staying.push(packet);
                     continue;
                 };
-                if let Some(before) = brought.replace(Brought::by(slot, slots)) {
+                if let Some(before) = brought.replace(next) {
                     before.count(counters);
                     self.close();
                 }
             }
             let Some(brought) = &mut brought else { continue };
             let bytes = packet.buffer.len() as u64;
-            let exit = step(&mut packet.buffer).and_then(|number| {
-                let exit = self.exits[usize::from(number)].as_mut();
-                exit.map(|exit| (number, exit)).ok_or(DropReason::UnknownExit)
-            });
-            match exit {
+            match self.exit_of(&mut packet.buffer, brought) {
                 Ok((_, Exit::Port(port))) => {
-                    packet.arrived = Arrived::AtExit(*port);
+                    packet.arrived = Arrived::AtExit(port);
                     self.staying.push(packet);
                     continue;
                 }
                 Ok((number, Exit::Link { slot, owner: to, batch })) => {
                     brought.held += 1;
-                    let batch = *batch.get_or_insert_with(|| {
-                        self.opened.push(number);
+                    let batch = batch.unwrap_or_else(|| {
                         let (owner, passage) = (brought.owner, Passage::Ordinary);
-                        out.batches.begin(Ends { owner, to: *to, passage })
+                        let batch = out.batches.begin(Ends { owner, to, passage });
+                        self.open(number, batch);
+                        batch
                     });
                     let volume = Volume { packets: 1, bytes };
                     out.batches.add(batch, volume);
-                    hand_out(packet.buffer, *slot, TxRef { batch, volume }, out);
+                    hand_out(packet.buffer, slot, TxRef { batch, volume }, out);
+                }
+                Err(_) if Hello::is_one(packet.buffer.bytes()) => {
+                    ended =
+                        self.hear(brought, &packet, (slots, &mut *counters), pool, out).or(ended);
+                    pool.put(packet.buffer);
                 }
                 Err(reason) => {
                     counters.dropped(brought.owner, None, reason, 1);
+                    ended = Some(reason);
                     pool.put(packet.buffer);
                 }
             }
@@ -159,6 +177,95 @@ impl Transit {
             self.close();
         }
         std::mem::swap(input, &mut self.staying);
+        ended
+    }
+
+    /// What a link brings from now on; none: it is none.
+    fn brought_by(&self, slot: PortSlot, slots: &Slots) -> Option<Brought> {
+        let place = self.numbers.binary_search_by_key(&slot.index(), |(slot, _)| slot.index());
+        let (_, number) = *self.numbers.get(place.ok()?)?;
+        Some(Brought {
+            slot,
+            number,
+            owner: slots.owner(slot).0,
+            is_known: self.board.is_known(number.get()),
+            volume: Volume::default(),
+            held: 0,
+        })
+    }
+
+    /// A node's step of one frame: the port number by which it leaves, and what is there.
+    #[inline]
+    fn exit_of(&self, buffer: &mut Buffer, brought: &Brought) -> Result<(u8, Exit), DropReason> {
+        if !brought.is_known {
+            return Err(DropReason::UnknownNeighbour);
+        }
+        let number = step(buffer)?;
+        let exit = self.exits[usize::from(number)].ok_or(DropReason::UnknownExit)?;
+        match exit {
+            // Of one that is open it has been asked.
+            Exit::Link { batch: None, .. } if self.board.use_of(number) != Use::Sound => {
+                self.go_round(buffer, number)
+            }
+            _ => Ok((number, exit)),
+        }
+    }
+
+    /// By which port a frame leaves whose cable is not sound.
+    fn go_round(&self, buffer: &mut Buffer, number: u8) -> Result<(u8, Exit), DropReason> {
+        let detour = Detoured::of(buffer.bytes()).filter(|detour| self.is_sound_link(detour.port));
+        let taken = detour.filter(|detour| detour.put(buffer)).map(|detour| detour.port);
+        let taken = match taken {
+            Some(port) => {
+                self.board.detoured(number, 1);
+                port
+            }
+            // Silence alone is no proof, and there is no other way.
+            None if self.board.use_of(number) != Use::Dead => number,
+            None => return Err(DropReason::LinkDead),
+        };
+        let exit = self.exits[usize::from(taken)].ok_or(DropReason::UnknownExit)?;
+        Ok((taken, exit))
+    }
+
+    fn is_sound_link(&self, number: u8) -> bool {
+        matches!(self.exits[usize::from(number)], Some(Exit::Link { .. }))
+            && self.board.use_of(number) == Use::Sound
+    }
+
+    /// Takes in a word of whoever is at the other end; by which name it ends, if nobody whom this node knows has
+    /// said it.
+    fn hear(
+        &self,
+        brought: &mut Brought,
+        packet: &Packet,
+        (slots, counters): (&Slots, &mut Counters),
+        pool: &mut BufferPool,
+        out: &mut Output,
+    ) -> Option<DropReason> {
+        let number = brought.number;
+        match self.board.hear(number.get(), packet.buffer.bytes()) {
+            Ok(answer) => {
+                brought.is_known = self.board.is_known(number.get());
+                counters
+                    .apply(CounterUpdate::Consumed(brought.owner), Volume { packets: 1, bytes: 0 });
+                if let Some(answer) = answer {
+                    say(number, &answer, (slots, counters), pool, out);
+                }
+                None
+            }
+            Err(NotOurs) => {
+                counters.dropped(brought.owner, None, DropReason::UnknownNeighbour, 1);
+                Some(DropReason::UnknownNeighbour)
+            }
+        }
+    }
+
+    fn open(&mut self, number: u8, made: u32) {
+        if let Some(Exit::Link { batch, .. }) = &mut self.exits[usize::from(number)] {
+            *batch = Some(made);
+            self.opened.push(number);
+        }
     }
 
     /// The batches are another link's, or another output's.
@@ -174,18 +281,6 @@ impl Transit {
     pub(crate) fn comes_out(&self, frame: &[u8]) -> bool {
         let next = source_route::next(frame);
         matches!(next, Ok(Next::Port(number)) if self.is_port(number))
-    }
-
-    /// Why a frame does not go on, if it does not.
-    pub(crate) fn complaint(&self, frame: &[u8]) -> Option<DropReason> {
-        match source_route::next(frame) {
-            Ok(Next::Port(number)) => {
-                let is_known = self.exits[usize::from(number)].is_some();
-                (!is_known).then_some(DropReason::UnknownExit)
-            }
-            Ok(Next::End) => Some(DropReason::RouteEnded),
-            Err(error) => Some(drop_reason(error)),
-        }
     }
 
     fn is_port(&self, number: u8) -> bool {

@@ -4,6 +4,7 @@
 
 mod injected;
 mod kernel_path;
+mod links;
 mod ports;
 mod programs;
 mod underlay;
@@ -14,7 +15,7 @@ use super::order::{Order, Report};
 use super::underlay::Underlay;
 use super::worker_pool::WorkerPool;
 use super::{Config, DataplaneError, WITHOUT_SANDBOX};
-use crate::engine::{KernelPort, Rehearsal, Tables};
+use crate::engine::{KernelPort, LinkBoard, Rehearsal, Tables};
 use catena_io::TunnelReserve;
 use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{CatchRequest, CaughtPacket, ExplainRequest};
@@ -28,6 +29,7 @@ use catena_protocol::message::{
 };
 use catena_protocol::session::ProgramGate;
 use kernel_path::{KernelPath, OPENING_REST, Opening};
+use links::Links;
 use ports::port_result;
 use programs::{Running, Unfinished};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -60,6 +62,7 @@ pub(super) struct Control {
     socket: ControlSocket,
     agent: Option<AgentConnection>,
     workers: WorkerPool,
+    links: Links,
     gate: ProgramGate,
     running: Option<Running>,
     /// Address of the tunnel sockets that are open.
@@ -92,7 +95,7 @@ impl Control {
     pub(super) fn new(
         config: Config,
         socket: ControlSocket,
-        workers: WorkerPool,
+        (workers, board): (WorkerPool, Arc<LinkBoard>),
         reserve: TunnelReserve,
     ) -> Self {
         Self {
@@ -100,6 +103,7 @@ impl Control {
             socket,
             agent: None,
             workers,
+            links: Links::new(board),
             gate: ProgramGate::default(),
             running: None,
             underlay: None,
@@ -128,8 +132,10 @@ impl Control {
             }
             if ready.reports {
                 self.workers.waker().silence();
-                while let Some(Report::PortLost(lost)) = self.workers.next_report()? {
-                    self.port_lost(lost)?;
+                while let Some(report) = self.workers.next_report()? {
+                    if let Report::PortLost(lost) = report {
+                        self.port_lost(lost)?;
+                    }
                 }
             }
             if ready.agent {
@@ -141,6 +147,7 @@ impl Control {
             self.deaf_until = self.deaf_until.filter(|until| Instant::now() < *until);
             self.retry_underlay()?;
             self.open_if_ready()?;
+            self.tell_unheard();
         }
     }
 
@@ -183,6 +190,7 @@ impl Control {
                 let word = if self.agent.is_some() { "replaced the former" } else { "connected" };
                 tracing::info!("an agent {word}");
                 self.agent = Some(agent);
+                self.links.told = None;
                 // The new one counts from the beginning.
                 self.attached.values_mut().for_each(|port| port.sequence = 0);
             }
@@ -269,6 +277,9 @@ impl Control {
             to_dataplane::Message::UnderlayDevices(devices) => {
                 self.take_underlay_devices(devices)?;
                 from_dataplane::Message::UnderlayDevicesResult(message::UnderlayDevicesResult {})
+            }
+            to_dataplane::Message::LinkCarriers(carriers) => {
+                from_dataplane::Message::LinksUnheard(self.take_carriers(&carriers))
             }
             to_dataplane::Message::StateRequest(_) => from_dataplane::Message::State(self.state()),
         })

@@ -179,7 +179,7 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
     if config.is_confined {
         sandbox::confine_control().map_err(DataplaneError::Sandbox)?;
     }
-    let mut control = Control::new(config, socket, workers, reserve);
+    let mut control = Control::new(config, socket, (workers, engine.links), reserve);
     control.resume()?;
     control.serve()
 }

@@ -80,6 +80,8 @@ pub(super) enum Order {
 pub(super) enum Report {
     /// A port's interface is gone, and the port is detached.
     PortLost(LostPort),
+    /// A neighbour at a link has fallen silent, or speaks again.
+    LinksTurned,
     /// The worker with this number has ended.
     Ended(usize),
 }

@@ -74,6 +74,8 @@ pub(super) struct Worker {
     /// When the engine wants to be told the time, in nanoseconds since the start; none: it does
     /// not, while its tables stay.
     tick_ns: Option<u64>,
+    /// What the engine's links had gone through when that was reported last.
+    link_turns: u64,
     ready: Vec<u64>,
     /// Which of the ready sources goes first; another with each vector.
     turn: usize,
@@ -113,6 +115,7 @@ impl Worker {
             started: Instant::now(),
             inherited: BTreeSet::new(),
             tick_ns: None,
+            link_turns: 0,
             ready: Vec::new(),
             turn: 0,
             input: Vec::with_capacity(VECTOR_PACKETS_MAX),
@@ -149,6 +152,15 @@ impl Worker {
                 self.decide();
             }
             self.tick();
+            self.report_links();
+        }
+    }
+
+    fn report_links(&mut self) {
+        let turns = self.engine.link_turns();
+        if turns != self.link_turns {
+            self.link_turns = turns;
+            self.reports.send(Report::LinksTurned);
         }
     }
 

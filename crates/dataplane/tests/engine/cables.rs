@@ -16,6 +16,7 @@ impl Rig {
         self.log.push(Happening::Frame { port: sender, bytes });
         self.seen.entry(link_name(from, number)).or_default().push(seen.clone());
         if node < self.nodes.len()
+            && !self.town.cut.contains(&(from, number))
             && let Some(slot) = self.link_slot(node, port)
         {
             self.nodes[node].queue(slot, &seen.bytes, seen.offload);

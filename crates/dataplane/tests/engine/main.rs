@@ -11,6 +11,7 @@ mod balance;
 mod cables;
 mod chains;
 mod check;
+mod dead_links;
 mod edges;
 mod explain;
 mod fields;

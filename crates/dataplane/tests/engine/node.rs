@@ -1,7 +1,9 @@
 //! A node of the rig: its engines, its buffers, what has come to it. Knows whose each packet is.
 
 use crate::town::node_name;
-use catena_dataplane::engine::{Board, Engine, EngineConfig, Packet, PortSlot, Tables, WatchDuty};
+use catena_dataplane::engine::{
+    Board, Engine, EngineConfig, LinkBoard, Packet, PortSlot, Tables, WatchDuty,
+};
 use catena_io::{BufferPool, Offload};
 use catena_model::CounterScope;
 use catena_model::account::NodeCounters;
@@ -15,6 +17,7 @@ pub(crate) struct Node {
     pub(crate) engines: Vec<Engine>,
     pub(crate) pool: BufferPool,
     pub(crate) inbox: Vec<Packet>,
+    pub(crate) links: Arc<LinkBoard>,
 }
 
 impl Node {
@@ -25,10 +28,12 @@ impl Node {
         engines: usize,
     ) -> Self {
         let board = Arc::new(Board::default());
+        let links = Arc::new(LinkBoard::new(900 + node as u64));
         let engine = |number| {
             let mut config = EngineConfig::new(node_name(node));
             config.flow_seed = 7;
             config.probe_secret = 8;
+            config.links = Arc::clone(&links);
             config.watch_duty = match number {
                 _ if engines == 1 => WatchDuty::Alone,
                 0 => WatchDuty::Judges(Arc::clone(&board)),
@@ -38,7 +43,7 @@ impl Node {
             Engine::new(config)
         };
         let engines = (0..engines).map(engine).collect();
-        Self { engines, pool: BufferPool::new(buffers), inbox: Vec::new() }
+        Self { engines, pool: BufferPool::new(buffers), inbox: Vec::new(), links }
     }
 
     /// The one that is asked what all of them know.

@@ -586,6 +586,7 @@ fn check_scope(node: &Node, all: &NodeCounters) {
     expected.chains.retain(|counted| of.chains.contains(&counted.chain));
     expected.ports.retain(|counted| of.ports.contains(&counted.port));
     expected.links.retain(|counted| of.ports.contains(&counted.port));
+    expected.link_lives.retain(|life| of.ports.contains(&life.port));
     assert_eq!(node.counters_of(Some(&of)), expected);
 }
 

@@ -3,12 +3,14 @@
 
 use catena_dataplane::engine::Tables;
 use catena_model::classifier::{Field, FieldMatch};
+use catena_model::discovery::DiscoveryKey;
 use catena_model::entry::Program;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId};
 use catena_model::program::{
-    Balance, ChainEntry, ExitEntry, ExitPlace, HopEntry, HopKind, InstanceEntry, Location,
-    MacEntry, NeighbourEntry, NetworkEntry, PathEntry, PinEntry, PortEntry, PortRole, RewriteEntry,
-    RouteEntry, RuleEntry, RuleMatch, RulePlace, SliceEntry, SlicePathEntry, TunnelEntry, Underlay,
+    Balance, ChainEntry, DetourEntry, ExitEntry, ExitPlace, HopEntry, HopKind, InstanceEntry,
+    Location, MacEntry, NeighbourEntry, NetworkEntry, PathEntry, PinEntry, PortEntry, PortRole,
+    RewriteEntry, RouteEntry, RuleEntry, RuleMatch, RulePlace, SliceEntry, SlicePathEntry,
+    TunnelEntry, Underlay,
 };
 use catena_model::resource::{
     Attachment, ContextHeader, Encapsulation, FailurePolicy, IpFamily, Transport,
@@ -84,6 +86,12 @@ pub(crate) struct Town {
     pub(crate) cables: Vec<[(usize, u8); 2]>,
     /// The links on the way from a node to another where there is not one cable between them.
     pub(crate) ways: BTreeMap<(usize, usize), Vec<u8>>,
+    /// Ways round their cables: place of the port, of that with which the way goes on, and ports.
+    pub(crate) detours: BTreeMap<(usize, usize), Vec<(u8, u8, Vec<u8>)>>,
+    /// The key by which nodes know each other; none: they take links as they are.
+    pub(crate) discovery_key: Option<DiscoveryKey>,
+    /// Ends of cables into which nothing that is sent arrives.
+    pub(crate) cut: BTreeSet<(usize, u8)>,
     pub(crate) networks: Vec<Network>,
     pub(crate) ports: Vec<Port>,
     /// Names of ports that are in no program for now.
@@ -289,6 +297,7 @@ impl Town {
         let mut program =
             NodeProgram::empty(node_name(node), BlueprintNumber(self.number), underlay);
         program.choice_seed = self.choice_seed;
+        program.discovery_key = self.discovery_key;
         for other in (0..self.nodes).filter(|other| *other != node) {
             let address = node_address(other);
             program.tunnels.push(TunnelEntry { node: node_name(other), address });
@@ -371,7 +380,14 @@ impl Town {
             let way = self.ways.get(&(node, port.node)).cloned().or(direct);
             let Some(way) = way else { continue };
             let ports = way.into_iter().chain([own]).map(port_number).collect();
-            program.routes.push(RouteEntry { node: node_name(port.node), to: port.id, ports });
+            let detours = self.detours.get(&(node, port.node)).into_iter().flatten();
+            let detours = detours.map(|(at, rejoin, ports)| DetourEntry {
+                at: *at,
+                rejoin: *rejoin,
+                ports: ports.iter().copied().map(port_number).collect(),
+            });
+            let (node, to, detours) = (node_name(port.node), port.id, detours.collect());
+            program.routes.push(RouteEntry { node, to, ports, detours });
         }
     }
 

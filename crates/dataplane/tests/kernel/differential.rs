@@ -83,9 +83,10 @@ const DROPS: [DropReason; 39] = [
 /// Those that no engine alone could have: what the kernel refuses is in `losses`; what rings cut or have
 /// no room for, and what sockets do not take, is counted in the tests of `catena-io`; what links bring never is
 /// the kernel's.
-const DROPS_OF_OTHERS: [DropReason; 11] = [
+const DROPS_OF_OTHERS: [DropReason; 13] = [
     DropReason::ForeignDevice,
     DropReason::KernelRefused,
+    DropReason::LinkDead,
     DropReason::MalformedSourceRoute,
     DropReason::NoRoute,
     DropReason::NoSourceRoute,
@@ -95,6 +96,7 @@ const DROPS_OF_OTHERS: [DropReason; 11] = [
     DropReason::RouteEnded,
     DropReason::TruncatedByRing,
     DropReason::UnknownExit,
+    DropReason::UnknownNeighbour,
 ];
 
 /// Those that these packets do not meet often enough; each has tests in the engine alone, through which

@@ -2,10 +2,10 @@
 //! own counters; refuses to know what made the traffic.
 
 use crate::error::Result;
-use crate::vocabulary::Lab;
+use crate::vocabulary::{Lab, LinkEnd};
 use catena_client::Client;
 use catena_client::deploy::{ChainStep, Direction};
-use catena_model::account::{DataplaneLife, NodeCounters, PortCounters};
+use catena_model::account::{Created, DataplaneLife, NodeCounters, PortCounters, Volume};
 use catena_model::id::ChainId;
 use catena_model::status::NodeReport;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +22,21 @@ const BACKWARDS: &str = "its counters went backwards; was a data plane started a
 /// The counters of all nodes at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot(Vec<NodeReport>);
+
+/// What a link counted without the words of data planes, in packets.
+fn wordless(link: &PortCounters) -> PortCounters {
+    let mut link = link.clone();
+    let said = link.account.created.remove(&Created::Hello).unwrap_or_default();
+    let heard = std::mem::take(&mut link.account.consumed);
+    let less = |volume: &mut Volume, packets: u64| {
+        *volume = Volume { packets: volume.packets.saturating_sub(packets), bytes: 0 };
+    };
+    less(&mut link.account.received, heard);
+    less(&mut link.account.forwarded, said);
+    less(&mut link.transmitted, said);
+    link.interface = None;
+    link
+}
 
 /// A chain of the lab that is deployed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,13 +129,43 @@ impl Snapshot {
         Ok(last)
     }
 
-    /// All that packets move: time goes on when nothing else does.
+    /// All that packets move: time goes on when nothing else does, and so do words between data planes.
     fn moving(&self) -> impl Iterator<Item = NodeCounters> {
         let timeless = |node: &NodeCounters| NodeCounters {
             dataplane: DataplaneLife::default(),
+            links: node.links.iter().map(wordless).collect(),
             ..node.clone()
         };
         self.nodes().map(timeless)
+    }
+
+    /// What was lost since `before`: drops by name, and frames that left by a link and did not come out at the other
+    /// end of its cable.
+    pub(crate) fn losses_since(&self, before: &Self, lab: &Lab) -> u64 {
+        let drops = |snapshot: &Self| -> u64 {
+            let accounts = snapshot.nodes().flat_map(|node| {
+                let ports = node.ports.iter().chain(&node.links);
+                ports.map(|port| &port.account).chain([&node.tunnels])
+            });
+            accounts.flat_map(|account| account.dropped.values()).sum()
+        };
+        let on_cables = |snapshot: &Self| -> u64 {
+            let link = |end: &LinkEnd| {
+                let node = snapshot.nodes().find(|node| node.node.as_str() == end.node)?;
+                let mut links = node.links.iter();
+                links.find(|link| link.name == end.interface).map(wordless)
+            };
+            let lost = |from: &LinkEnd, to: &LinkEnd| {
+                let (from, to) = (link(from)?, link(to)?);
+                let came = to.account.received.packets.saturating_add(to.ring_full);
+                Some(from.transmitted.packets.saturating_sub(came))
+            };
+            let cables = lab.cables.iter().map(|cable| &cable.ends);
+            let both = cables.flat_map(|[one, other]| [lost(one, other), lost(other, one)]);
+            both.flatten().sum()
+        };
+        let all = |snapshot: &Self| drops(snapshot).saturating_add(on_cables(snapshot));
+        all(self).saturating_sub(all(before))
     }
 
     fn nodes(&self) -> impl Iterator<Item = &NodeCounters> {

@@ -30,9 +30,21 @@ const FLOWS_AT_ONCE: u32 = 250;
 /// Shortest time between two bursts.
 const BURST_PAUSE: Duration = Duration::from_millis(1);
 
-/// What came: how often each datagram.
+/// A datagram that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// When.
+    pub at: Instant,
+    /// Of which flow.
+    pub flow: u32,
+    /// Which of its traffic.
+    pub number: u32,
+}
+
+/// What came: how often each datagram, and when if that is wanted.
 #[derive(Default)]
 struct Came {
+    arrivals: Option<Vec<Arrival>>,
     counts: Vec<u8>,
     distinct: u64,
     twice: u64,
@@ -43,9 +55,12 @@ impl Came {
         let word = |at: usize| {
             payload.get(at..at + 4).and_then(|four| four.try_into().ok()).map(u32::from_be_bytes)
         };
-        let (Some(of), Some(number)) = (word(0), word(8)) else { return };
+        let (Some(of), Some(flow), Some(number)) = (word(0), word(4), word(8)) else { return };
         if of != run {
             return;
+        }
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.push(Arrival { at: Instant::now(), flow, number });
         }
         let index = usize::try_from(number).unwrap_or_default();
         if self.counts.len() <= index {
@@ -99,11 +114,14 @@ pub(crate) fn make(
     let sent = AtomicU64::new(u64::MAX);
     let is_answered = traffic.load.is_answered;
     std::thread::scope(|scope| {
-        let receiver = scope.spawn(|| receive(&socket, run, is_answered, &sent));
+        let arrivals = place.keeps_arrivals.then(Vec::new);
+        let came = Came { arrivals, ..Came::default() };
+        let receiver = scope.spawn(|| receive(&socket, (run, came), is_answered, &sent));
         let made = Sender { traffic, place, run, stop, number: 0, answered: 0 }.send_all(to);
         sent.store(made.as_ref().map_or(0, |sender| sender.0), Ordering::Relaxed);
         let came = receiver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let (count, answered) = made.map_err(|error| failed(traffic, error))?;
+        result.arrivals = came.arrivals.unwrap_or_default();
         result.packets = Some(count);
         result.lost = Some(count.saturating_sub(came.distinct));
         result.duplicated = Some(came.twice);
@@ -134,8 +152,12 @@ fn sending_socket(from: SocketAddr, is_answered: bool) -> io::Result<UdpSocket> 
 }
 
 /// Receives until all have come, or nothing more does.
-fn receive(socket: &UdpSocket, run: u32, is_answered: bool, sent: &AtomicU64) -> Came {
-    let mut came = Came::default();
+fn receive(
+    socket: &UdpSocket,
+    (run, mut came): (u32, Came),
+    is_answered: bool,
+    sent: &AtomicU64,
+) -> Came {
     let mut payload = [0; 2 * PAYLOAD_BYTES];
     let mut last = Instant::now();
     loop {

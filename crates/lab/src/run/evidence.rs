@@ -1,6 +1,7 @@
 //! All that a run measured, in the form in which it is judged, drawn and written.
 
 use super::accounting::Account;
+use super::faults::FaultOutcome;
 use super::statistics::{Mean, mean, median, slope};
 use super::tool::TrafficResult;
 use super::updates::Update;
@@ -28,6 +29,10 @@ pub struct RunEvidence {
     pub update: Option<Update>,
     /// The independent proof's verdict on what a stream suffered from them.
     pub update_proof: Option<Value>,
+    /// What traffic suffered from each fault of a cable.
+    pub faults: Vec<FaultOutcome>,
+    /// Drops by name, and frames that cables did not bring, where cables fail.
+    pub named_losses: Option<u64>,
     /// The independent proof's verdict on the instances that our own datagrams met.
     pub path_proof: Option<Value>,
     /// The independent proof's verdict on where streams of TCP went.
@@ -63,6 +68,8 @@ impl RunEvidence {
             proof: None,
             update: None,
             update_proof: None,
+            faults: Vec::new(),
+            named_losses: None,
             path_proof: None,
             stream_proof: None,
             route_proof: None,

@@ -5,6 +5,7 @@ use super::accounting::{Snapshot, Standing, settle};
 use super::capture::Captures;
 use super::cases::{Case, cases, rounds};
 use super::evidence::{DeploySample, Evidence, RunEvidence};
+use super::faults::{self, Happened};
 use super::neighbours;
 use super::proof::{self, Question};
 use super::routes;
@@ -20,7 +21,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Carries out everything the lab file asks for; each case is told with its duration.
@@ -109,7 +110,7 @@ fn run_once(
         Some(Captures::start(running, &folder.join("captures"))?)
     };
     let before = Snapshot::take_at_rest(&running.client)?;
-    let (traffic, update) = make_phases(running, changing, case, folder)?;
+    let Made { traffic, update, happened } = make_phases(running, changing, case, folder)?;
     let (account, after) = settle(&running.client, &before, &running.lab, chains)?;
     let mut evidence = RunEvidence::new(case.name(), case.encapsulation, case.chain.clone());
     if let Some(captures) = captures {
@@ -131,6 +132,11 @@ fn run_once(
             evidence.route_proof = Some(routes::ask(running, &captured, walks)?);
         }
     }
+    let arrivals = traffic.iter().flat_map(|traffic| traffic.arrivals.iter().copied());
+    evidence.faults = faults::outcomes(&happened, &arrivals.collect::<Vec<_>>());
+    if !happened.is_empty() {
+        evidence.named_losses = Some(after.losses_since(&before, &running.lab));
+    }
     evidence.traffic = traffic;
     evidence.update = update;
     evidence.account(account);
@@ -143,10 +149,10 @@ fn make_phases(
     changing: Option<Changing<'_>>,
     case: &Case,
     folder: &Path,
-) -> Result<(Vec<TrafficResult>, Option<Update>)> {
+) -> Result<Made> {
     let stop = AtomicBool::new(false);
     let (Some(updates), Some(mut changing)) = (&running.lab.updates, changing) else {
-        return Ok((make_all(running, case, folder, 0, &stop)?, None));
+        return make_among_faults(running, case, folder);
     };
     if updates.is_between {
         let mut traffic = make_all(running, case, folder, 0, &stop)?;
@@ -154,13 +160,34 @@ fn make_phases(
             changing.change_to(version)?;
             traffic.extend(make_all(running, case, folder, index + 1, &stop)?);
         }
-        return Ok((traffic, Some(changing.into_update())));
+        return Ok(Made { traffic, update: Some(changing.into_update()), happened: Vec::new() });
     }
     std::thread::scope(|scope| {
         let traffic = scope.spawn(|| make_all(running, case, folder, 0, &stop));
         let update = changing.go_through(updates, &stop);
         let traffic = traffic.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok((traffic?, Some(update?)))
+        Ok(Made { traffic: traffic?, update: Some(update?), happened: Vec::new() })
+    })
+}
+
+/// What was made in a run, and what befell cables meanwhile.
+struct Made {
+    traffic: Vec<TrafficResult>,
+    update: Option<Update>,
+    happened: Vec<Happened>,
+}
+
+/// All traffic of a run, while cables fail.
+fn make_among_faults(running: &RunningLab, case: &Case, folder: &Path) -> Result<Made> {
+    let (stop, has_ended) = (AtomicBool::new(false), AtomicBool::new(false));
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let failing = || faults::happen(running, &running.lab.faults, start, &has_ended);
+        let failing = scope.spawn(failing);
+        let traffic = make_all(running, case, folder, 0, &stop);
+        has_ended.store(true, Ordering::Relaxed);
+        let happened = failing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok(Made { traffic: traffic?, update: None, happened })
     })
 }
 
@@ -178,6 +205,7 @@ fn make_all(
             from: running.doorway(&traffic.from)?,
             to: running.doorway(&traffic.to)?,
             address: address_of(running, traffic)?,
+            keeps_arrivals: !running.lab.faults.is_empty(),
             folder,
         };
         let at = Duration::from_secs_f64(traffic.at.0);

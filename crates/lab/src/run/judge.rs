@@ -1,13 +1,14 @@
 //! Holds checks and goals against the evidence. Pure: what was not measured fails a check.
 
 use super::evidence::{Evidence, RunEvidence};
+use super::faults::FaultOutcome;
 use super::flows;
 use super::routes;
 use super::statistics::median;
 use super::tool::TrafficResult;
 use super::updates::Update;
 use super::users::Isolation;
-use crate::vocabulary::{Claim, Metric, Statement};
+use crate::vocabulary::{Claim, FaultKind, Metric, Statement};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -119,6 +120,33 @@ fn both_versions(evidence: &Evidence) -> (bool, String) {
         return (false, "nothing was captured".to_owned());
     }
     (holds, found.join("; "))
+}
+
+/// What traffic suffered from faults of cables. `subject`: from those of this kind alone.
+#[allow(clippy::cast_precision_loss, reason = "packet counts of a run are far below 2^52")]
+fn of_faults(evidence: &Evidence, metric: Metric, subject: Option<&str>) -> Result<f64, String> {
+    let is_asked = |fault: &&FaultOutcome| match subject {
+        Some("cut") => fault.kind == FaultKind::Cut,
+        Some("silence") => fault.kind == FaultKind::Silence,
+        Some(_) => false,
+        None => true,
+    };
+    let faults = || evidence.runs.iter().flat_map(|run| &run.faults).filter(is_asked);
+    if faults().next().is_none() {
+        return Err("was not measured".to_owned());
+    }
+    let failures = faults().filter(|fault| fault.kind != FaultKind::Heal);
+    match metric {
+        Metric::Detour => Ok(failures.map(|fault| fault.outage_ms).fold(0.0, f64::max)),
+        Metric::OvertakenLate => Ok(faults().map(|fault| fault.overtaken_late as f64).sum()),
+        _ => {
+            let unnamed = |run: &RunEvidence| {
+                let lost: u64 = run.traffic.iter().filter_map(|traffic| traffic.lost).sum();
+                lost.saturating_sub(run.named_losses.unwrap_or_default()) as f64
+            };
+            Ok(evidence.runs.iter().map(unnamed).sum())
+        }
+    }
 }
 
 /// A number of the verdicts on updates, summed.
@@ -305,13 +333,20 @@ fn measured(evidence: &Evidence, metric: Metric, subject: Option<&str>) -> Resul
         (Metric::Stalled, _) => some(of(|t| t.stalled.map(|n| n as f64))).map(|v| v.iter().sum()),
         (Metric::Broken, _) => some(of(|t| t.broken.map(|n| n as f64))).map(|v| v.iter().sum()),
         (Metric::Lost, _) => of_updates(evidence, "lost"),
+        (Metric::Duplicated, _) if evidence.runs.iter().all(|run| run.update_proof.is_none()) => {
+            some(of(|t| t.duplicated.map(|n| n as f64))).map(|v| v.iter().sum())
+        }
         (Metric::Duplicated, _) => of_updates(evidence, "duplicated"),
         (Metric::Mixed, _) => of_updates(evidence, "mixed"),
         (Metric::Overtaken, _) => of_updates(evidence, "overtaken"),
         (Metric::Changes, _) => least_of_updates(evidence, |update| update.changes.len()),
         (Metric::Receipts, _) => least_of_updates(evidence, Update::counted),
         (Metric::Isolation, _) => isolation(evidence),
-        (Metric::Passages, _) => routes::passages(evidence),
+        (Metric::Passages, _) => routes::count(evidence, "passages"),
+        (Metric::Detours, _) => routes::count(evidence, "detoured"),
+        (Metric::Detour | Metric::OvertakenLate | Metric::Unnamed, _) => {
+            of_faults(evidence, metric, subject)
+        }
         (Metric::Throughput, _) => some(of(|t| t.bits_per_second)).map(|v| median(&v)),
         (Metric::DeployPerFunction, _) => {
             evidence.deploy_seconds_per_function().ok_or_else(|| "was not measured".to_owned())

@@ -8,6 +8,7 @@ mod cases;
 mod datagrams;
 mod evidence;
 mod experiment;
+mod faults;
 mod flows;
 mod judge;
 mod neighbours;
@@ -26,6 +27,7 @@ pub use users::frames as user_frames;
 
 pub use beside::beside;
 pub use evidence::{DeploySample, Evidence, LengthRow, RunEvidence, ThroughputRow};
+pub use faults::FaultOutcome;
 pub use judge::Judged;
 pub use provenance::{changes_in, command, commit_of};
 pub use report::RunReport;

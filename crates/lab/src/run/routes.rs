@@ -25,7 +25,7 @@ pub(crate) fn ask(running: &RunningLab, captured: &Captured, walks: Option<u64>)
     let cables: Vec<_> = running.lab.cables.iter().map(|cable| &cable.ends).collect();
     let told = json!({
         "nodes": nodes, "cables": cables, "links": running.client.links()?,
-        "captures": captured.between, "walks": walks,
+        "captures": captured.between, "walks": walks, "faults": !running.lab.faults.is_empty(),
     });
     let Value::Object(told) = told else { return Ok(Value::Null) };
     proof::ask(Question::Routes, running, captured, told)
@@ -50,7 +50,7 @@ pub(crate) fn walks(
         let legs = legs(lab, chain).filter(|_| is_plain)?;
         Some(legs * result.packets?)
     };
-    if update.is_some() || results.is_empty() {
+    if update.is_some() || results.is_empty() || !lab.faults.is_empty() {
         return None;
     }
     results.iter().map(one).sum()
@@ -74,11 +74,11 @@ fn legs(lab: &Lab, chain: &LabChain) -> Option<u64> {
     Some(legs)
 }
 
-/// How often source-routed frames passed a switch in all runs.
+/// A number of the proofs of all runs, summed.
 #[allow(clippy::cast_precision_loss, reason = "packet counts of a run are far below 2^52")]
-pub(super) fn passages(evidence: &Evidence) -> std::result::Result<f64, String> {
+pub(super) fn count(evidence: &Evidence, key: &str) -> std::result::Result<f64, String> {
     let proofs = evidence.runs.iter().filter_map(|run| run.route_proof.as_ref());
-    let counts: Vec<u64> = proofs.filter_map(|proof| proof["passages"].as_u64()).collect();
+    let counts: Vec<u64> = proofs.filter_map(|proof| proof[key].as_u64()).collect();
     if counts.is_empty() {
         return Err("was not measured".to_owned());
     }
@@ -91,10 +91,13 @@ pub(super) fn judge(evidence: &Evidence) -> (bool, String) {
         let proof = run.route_proof.as_ref()?;
         let count = |key: &str| proof[key].as_object().map_or(0, Map::len);
         let mut found = format!(
-            "{}: {} of {} source routes proved in {} frames, {} passages, by {} ways over {} switches",
+            "{}: {} of {} source routes proved ({} by detours, {} lost between) in {} frames, {} passages, by {} ways over \
+             {} switches",
             run.case,
             proof["proved"],
             proof["walks"],
+            proof["detoured"],
+            proof["unfinished"],
             proof["frames"],
             proof["passages"],
             count("ways"),
@@ -130,10 +133,12 @@ mod tests {
         let of = |verdicts: &[(bool, u64)], statement: &str| {
             let run = |(ok, proved): &(bool, u64)| {
                 let mut run = RunEvidence::new("nsh".into(), None, None);
-                run.route_proof = Some(json!({"ok": ok, "proved": proved, "walks": 3, "frames": 9,
+                run.route_proof = Some(
+                    json!({"ok": ok, "proved": proved, "walks": 3, "frames": 9, "detoured": 0, "unfinished": 0,
                     "passages": 2 * proved,
                     "ways": {"h1 a1 h2": 3}, "switches": {"a1": 3}, "violation_count": 1,
-                    "violations": ["left a1"]}));
+                    "violations": ["left a1"]}),
+                );
                 run
             };
             let evidence =

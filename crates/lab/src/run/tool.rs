@@ -1,6 +1,7 @@
 //! What makes traffic: programs, how they are started and what their reports mean, and our own
 //! generators. Knows iperf3 and ping; refuses to know chains.
 
+use super::datagrams::Arrival;
 use super::{datagrams, streams};
 use crate::error::{LabError, Result};
 use crate::supervisor::Doorway;
@@ -52,6 +53,9 @@ pub struct TrafficResult {
     pub faults: Vec<String>,
     /// What tells our own datagrams from all others of this lab's run.
     pub run: Option<u32>,
+    /// When what came, where cables fail meanwhile.
+    #[serde(skip)]
+    pub arrivals: Vec<Arrival>,
 }
 
 /// A program of a run with the file that takes what it says. Ended when dropped.
@@ -136,6 +140,8 @@ impl Drop for Program {
 
 /// Where one traffic runs.
 pub(crate) struct Place<'p> {
+    /// When each datagram comes is to be told.
+    pub(crate) keeps_arrivals: bool,
     pub(crate) from: Doorway,
     pub(crate) to: Doorway,
     pub(crate) address: IpAddr,

@@ -100,10 +100,18 @@ pub enum Metric {
     Isolation,
     /// How often source-routed frames passed a switch, from captures.
     Passages,
+    /// Source routes that went round a dead cable by what their frames brought with them, from captures.
+    Detours,
+    /// The longest outage after a cable was cut or fell silent, in milliseconds.
+    Detour,
+    /// Datagrams that a later one of their flow has passed, more than a second after a fault.
+    OvertakenLate,
+    /// Datagrams lost beyond what was dropped by name and what cables did not bring.
+    Unnamed,
 }
 
 impl Metric {
-    const ALL: [(&'static str, Metric); 16] = [
+    const ALL: [(&'static str, Metric); 20] = [
         ("loss", Metric::Loss),
         ("throughput", Metric::Throughput),
         ("unaccounted", Metric::Unaccounted),
@@ -120,6 +128,10 @@ impl Metric {
         ("broken", Metric::Broken),
         ("isolation", Metric::Isolation),
         ("passages", Metric::Passages),
+        ("detours", Metric::Detours),
+        ("detour_ms", Metric::Detour),
+        ("overtaken_late", Metric::OvertakenLate),
+        ("unnamed", Metric::Unnamed),
     ];
 
     /// A value with the metric's unit.
@@ -135,12 +147,18 @@ impl Metric {
             | Self::Lost
             | Self::Duplicated
             | Self::Mixed
-            | Self::Overtaken => format!("{value:.0} packets"),
+            | Self::Overtaken
+            | Self::OvertakenLate
+            | Self::Unnamed => format!("{value:.0} packets"),
             Self::Isolation => format!("{value:.3} ×"),
             Self::Stalled => format!("{value:.0} s"),
-            Self::Unanswered | Self::Changes | Self::Receipts | Self::Broken | Self::Passages => {
-                format!("{value:.0}")
-            }
+            Self::Detour => format!("{value:.0} ms"),
+            Self::Unanswered
+            | Self::Changes
+            | Self::Receipts
+            | Self::Broken
+            | Self::Passages
+            | Self::Detours => format!("{value:.0}"),
         }
     }
 }
@@ -182,7 +200,8 @@ const FORMS: &str = "write 'order', 'interfaces', 'hops', 'paths', 'shares withi
     'both_versions', 'streams', 'users', 'route', 'sum v4 = v1 + v2', \
     or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
     throughput, unaccounted, ring_full, deploy_per_function, unanswered, changes, receipts, lost, \
-    duplicated, mixed, overtaken, stalled, broken, isolation, passages";
+    duplicated, mixed, overtaken, stalled, broken, isolation, passages, detours, detour_ms, overtaken_late, \
+    unnamed";
 
 impl Statement {
     /// Reads one statement.

@@ -28,6 +28,7 @@ pub(crate) struct Document {
     pub(crate) chains: Vec<ChainDocument>,
     pub(crate) traffic: Vec<TrafficEntry>,
     pub(crate) updates: Option<UpdatesEntry>,
+    pub(crate) faults: Vec<FaultEntry>,
     pub(crate) users: Option<UsersEntry>,
     pub(crate) capture: CaptureEntry,
     pub(crate) sweep: SweepEntry,
@@ -77,6 +78,15 @@ pub(crate) struct FunctionEntry {
     pub(crate) on: Option<String>,
     pub(crate) networks: Vec<String>,
     pub(crate) routes: Ordered<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct FaultEntry {
+    pub(crate) at: Option<Seconds>,
+    pub(crate) cut: Option<String>,
+    pub(crate) silence: Option<String>,
+    pub(crate) heal: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -2,6 +2,7 @@
 //! the meaning of a lab file; refuses to know addresses (see `wiring`) and how anything runs.
 
 use super::check::Statement;
+use super::faults::CableFault;
 use super::ordered::Ordered;
 use super::units::{BitRate, Seconds};
 use super::updates::Updates;
@@ -44,6 +45,8 @@ pub struct Lab {
     pub traffic: Vec<Traffic>,
     /// Changes of a chain during a run.
     pub updates: Option<Updates>,
+    /// What befalls cables during a run, in the order in which it does.
+    pub faults: Vec<CableFault>,
     /// The experiment with 5G users.
     pub users: Option<Users>,
     /// Endpoints and functions whose interfaces are captured.

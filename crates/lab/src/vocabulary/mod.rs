@@ -4,6 +4,7 @@
 mod check;
 mod document;
 mod error;
+mod faults;
 mod lab;
 mod links;
 mod load;
@@ -19,6 +20,7 @@ mod validate_traffic;
 
 pub use check::{Claim, Metric, Relation, Statement};
 pub use error::LabFileError;
+pub use faults::{CableFault, FaultKind};
 pub use lab::{
     Endpoint, Function, Lab, LabChain, Link, LinkEnd, Load, Network, NodeCable, Plot, PlotKind,
     Sweep, Tool, Traffic,

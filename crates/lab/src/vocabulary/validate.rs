@@ -47,6 +47,7 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
         chains: Vec::new(),
         traffic: Vec::new(),
         updates: None,
+        faults: Vec::new(),
         users: None,
         capture: document.capture.at.clone(),
         captures_links: document.capture.links,
@@ -59,6 +60,7 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
     lab.chains = run::chains(document, &lab)?;
     lab.sweep = run::sweep(document, &lab)?;
     lab.updates = super::updates::understand(document, &lab)?;
+    lab.faults = super::faults::understand(document, &lab)?;
     lab.users = super::users::understand(document, &lab)?;
     lab.traffic = super::validate_traffic::traffic(document, &lab)?;
     lab.plots = run::plots(document, &lab)?;

@@ -110,7 +110,8 @@ fn a_cable_is_what_both_of_its_ends_tell_alike() {
     // What a data plane does not have carries nothing, whoever is heard.
     let mut without = Town::new();
     without.join(("a", 1), ("b", 2));
-    without.link("a", 1).hindrance = "the ring cannot be made".into();
+    without.link("a", 1).hindrance =
+        "the data plane does not have it: the ring cannot be made".into();
     assert!(without.trouble("a", 1).ends_with("does not have it: the ring cannot be made"));
     assert!(without.trouble("b", 2).starts_with("one-way"));
     let found = cables(&town.reports());

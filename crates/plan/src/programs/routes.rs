@@ -2,14 +2,14 @@
 
 use super::update::{Update, set};
 use crate::port_numbers::PortNumbers;
+use crate::rounds;
 use crate::routing;
 use crate::sends::Sending;
-use crate::ways::WayBooks;
 use catena_model::NodeName;
 use catena_model::id::PortId;
 use catena_model::program::{ExitEntry, ExitPlace, RouteEntry};
 use catena_model::topology::PortNumber;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Update<'_> {
@@ -71,7 +71,8 @@ impl Update<'_> {
         for port in ports {
             former.of(port).chain(now.of(port)).for_each(|send| touch(port, send));
         }
-        let turned = changed_ways(from.ways, to.ways);
+        let mut turned = changed(from.ways, to.ways);
+        turned.extend(changed(from.rounds, to.rounds));
         if !turned.is_empty() {
             for (port, send) in now.iter() {
                 let origins = send.origins(turned.iter().copied()).into_iter();
@@ -92,14 +93,19 @@ impl Update<'_> {
         let ports = routing::ports((to.ways, to.port_numbers), node, (&end, port));
         let ports = ports.filter(|_| is_sent);
         if let Some(entries) = self.programs.entries_mut(node) {
-            let entry = ports.map(|ports| RouteEntry { node: end.clone(), to: port, ports });
+            let detours = || rounds::entries(to.rounds, node, &end);
+            let (node, to) = (end.clone(), port);
+            let entry = ports.map(|ports| RouteEntry { node, to, ports, detours: detours() });
             set(&mut entries.routes, (end, port), entry);
         }
     }
 }
 
-/// The nodes with another way than before.
-fn changed_ways<'w>(from: &'w WayBooks, to: &'w WayBooks) -> BTreeSet<&'w NodeName> {
+/// The nodes of which another is kept than before.
+fn changed<'w, T>(
+    from: &'w BTreeMap<NodeName, Arc<T>>,
+    to: &'w BTreeMap<NodeName, Arc<T>>,
+) -> BTreeSet<&'w NodeName> {
     let is_same = |node: &&NodeName| match (from.get(*node), to.get(*node)) {
         (Some(before), Some(after)) => Arc::ptr_eq(before, after),
         _ => false,

@@ -75,9 +75,10 @@ impl Search<'_> {
             if at != node && self.topology.kind(at).role != NodeRole::Switch {
                 continue;
             }
-            let mut edges: Vec<_> = self.topology.edges(at).iter().collect();
-            edges.sort_by_key(|edge| self.topology.tie(at, edge.port, self.tie));
-            for edge in edges {
+            let edges = self.topology.edges(at);
+            // Another first for each way, so that they do not all lead over the same.
+            let turn = self.topology.tie(at, without, self.tie) as usize % edges.len().max(1);
+            for edge in edges.iter().cycle().skip(turn).take(edges.len()) {
                 let is_dead = at == node && edge.port == without;
                 if !is_dead && edge.to != node && from[edge.to as usize].is_none() {
                     from[edge.to as usize] = Some((at, edge.port));

@@ -147,6 +147,31 @@ impl Fabric {
         panic!("the fabric does not come to rest");
     }
 
+    /// The node at the other end of a link.
+    pub(crate) fn far_node(
+        &self,
+        running: &BTreeMap<NodeName, NodeProgram>,
+        of: &NodeName,
+        number: PortNumber,
+    ) -> Option<NodeName> {
+        let interface = running[of].exits.iter().find(|exit| exit.number == number)?.link()?;
+        Some(self.far(&(of.clone(), interface.to_owned()))?.0.clone())
+    }
+
+    /// The cable at a link carries nothing any more.
+    pub(crate) fn cut(
+        &mut self,
+        running: &BTreeMap<NodeName, NodeProgram>,
+        of: &NodeName,
+        number: PortNumber,
+    ) {
+        let mut exits = running[of].exits.iter();
+        let interface = exits.find(|exit| exit.number == number).unwrap().link().unwrap();
+        let plug = (of.clone(), interface.to_owned());
+        let wire = self.wires.iter_mut().find(|wire| wire.ends.contains(&plug));
+        wire.unwrap().is_up = false;
+    }
+
     /// Where a frame comes that leaves a node by these ports, where each node runs what it runs.
     pub(crate) fn walk(
         &self,

@@ -13,6 +13,7 @@ mod port_numbers;
 mod preview;
 mod properties;
 mod rig;
+mod rounds;
 mod slice_checks;
 mod slice_drain;
 mod slices;

@@ -6,8 +6,8 @@
 use crate::{Blueprint, Direction, Intent, Inventory, Ledger, PathPhase, PathRecord, SlicePhase};
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{
-    ChainEntry, ExitEntry, ExitPlace, HopKind, Location, MacEntry, NeighbourEntry, NetworkEntry,
-    PathEntry, PinEntry, PortEntry, PortRole, RouteEntry, RuleEntry, TunnelEntry,
+    ChainEntry, DetourEntry, ExitEntry, ExitPlace, HopKind, Location, MacEntry, NeighbourEntry,
+    NetworkEntry, PathEntry, PinEntry, PortEntry, PortRole, RouteEntry, RuleEntry, TunnelEntry,
 };
 use catena_model::resource::{Network, OwnTraffic, Port};
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, ProjectId};
@@ -105,9 +105,24 @@ fn routes(ledger: &Ledger, inventory: &Inventory, node: &NodeName) -> Vec<RouteE
             node: end.clone(),
             to: port,
             ports: legs.iter().map(|leg| leg.port).chain([last]).collect(),
+            detours: detours(ledger, node, &end),
         })
     };
     ends.into_iter().filter_map(route).collect()
+}
+
+/// Those of the ledger's ways round, the first that 64 bytes have room for.
+fn detours(ledger: &Ledger, node: &NodeName, end: &NodeName) -> Vec<DetourEntry> {
+    let rounds = ledger.rounds.get(node).and_then(|rounds| rounds.get(end));
+    let (mut bytes, mut kept) = (1, Vec::new());
+    for round in rounds.into_iter().flat_map(|rounds| &rounds.rounds) {
+        if bytes + 3 + round.ends.len() <= 64 {
+            bytes += 3 + round.ends.len();
+            let ports = round.ends.iter().map(|end| end.port).collect();
+            kept.push(DetourEntry { at: round.at as u8, rejoin: round.rejoin as u8, ports });
+        }
+    }
+    kept
 }
 
 /// What belongs to functions.

@@ -4,6 +4,7 @@
 use super::fabric::{Arrival, Fabric, acknowledge_everywhere, programs, switch, ways};
 use super::oracle::assert_programs;
 use super::rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
+use super::rounds;
 use crate::check::tests::check;
 use crate::{IndexedIntent, PathPhase, SliceReach};
 use catena_model::id::{ChainId, FunctionId};
@@ -19,7 +20,7 @@ const HOSTS: u32 = 4;
 const FUNCTIONS: [u32; 4] = [11, 12, 13, 14];
 
 /// Function 1N on host N; the endpoints on the first host and the last.
-fn world() -> (World, Fabric) {
+pub(super) fn world() -> (World, Fabric) {
     let mut world = World::new(HOSTS);
     world.machine(1, 1, &[CUSTOMER]);
     world.machine(2, HOSTS, &[CUSTOMER]);
@@ -32,7 +33,7 @@ fn world() -> (World, Fabric) {
     (world, fabric)
 }
 
-fn routed_chain(world: &mut World, number: u32, functions: &[u32]) -> ChainId {
+pub(super) fn routed_chain(world: &mut World, number: u32, functions: &[u32]) -> ChainId {
     let chain = world.chain(number, 1, functions);
     carry(world, chain, Encapsulation::SourceRouteNative);
     chain
@@ -61,9 +62,11 @@ fn assert_routes_lead(world: &World, fabric: &Fabric) {
     let running = programs(world);
     for (name, program) in &running {
         for route in &program.routes {
-            let arrival = fabric.walk(&running, name, &route.ports);
             let expected = Arrival::Port(route.node.clone(), route.to);
-            assert_eq!(arrival, expected, "{route:?} of {name}");
+            for ports in std::iter::once(route.ports.clone()).chain(rounds::detoured(route)) {
+                let arrival = fabric.walk(&running, name, &ports);
+                assert_eq!(arrival, expected, "{ports:?} of {route:?} of {name}");
+            }
         }
     }
 }

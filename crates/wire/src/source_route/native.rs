@@ -16,7 +16,7 @@
 mod detour;
 mod tag;
 
-pub use detour::{Detour, DetourView, Detours};
+pub use detour::{DETOUR_BYTES_WITHOUT_PORTS, Detour, DetourView, Detours};
 pub use tag::TagKey;
 
 use super::{Next, PORTS_MAX, SourceRouteError};
@@ -31,7 +31,8 @@ pub const BYTES_WITHOUT_PORTS: usize = PORTS_AT + PATH_BYTES + ETHER_TYPE_BYTES;
 const PORTS_AT: usize = ethernet::HEADER_BYTES + 4;
 const COUNTER_AT: usize = ethernet::HEADER_BYTES + 2;
 const FLAGS_AT: usize = ethernet::HEADER_BYTES + 3;
-const PATH_BYTES: usize = 3;
+/// Bytes of a path identifier.
+pub const PATH_BYTES: usize = 3;
 const TAG_BYTES: usize = 2;
 const ETHER_TYPE_BYTES: usize = 2;
 
@@ -423,6 +424,16 @@ pub fn next(frame: &[u8]) -> Result<Next, SourceRouteError> {
         return Ok(Next::End);
     }
     Ok(Next::Port(width.unpack(packed, counter.into())))
+}
+
+/// Takes a step back: the port that was taken last is next again. False, and the frame is as it was: none has
+/// been taken, or it has no header.
+pub fn step_back(frame: &mut [u8]) -> bool {
+    let is_one = Fixed::read(frame).is_ok_and(|fixed| fixed.counter < fixed.count);
+    if is_one && let Some(counter) = frame.get_mut(COUNTER_AT) {
+        *counter += 1;
+    }
+    is_one
 }
 
 /// A node's step along the header of a frame.

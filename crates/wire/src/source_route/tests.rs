@@ -406,6 +406,7 @@ proptest! {
         let mut detoured = frame.clone();
         detoured.resize(frame.len() + around.len(), 0xa5);
         let len = NativeView::parse(&frame).unwrap().detour(Some(&KEY), &mut detoured).unwrap();
+        prop_assert!(len <= frame.len(), "what fits a link goes on to fit");
         detoured.truncate(len);
         let view = NativeView::parse(&detoured).unwrap();
         prop_assert_eq!(view.check(&KEY), Ok(()));

@@ -95,7 +95,7 @@ impl Maker<'_> {
         let slot = self.slots.of_port(number.link_id()).ok_or(DropReason::NoRoute)?;
         let (owner, _) = self.slots.owner(slot);
         let exit = ActionExit::Link { node, number, slot, owner };
-        let rewrite = Rewrite::Route(RouteHeader::new(&route.ports));
+        let rewrite = Rewrite::Route(RouteHeader::new(route));
         Ok(Action { exit, rewrite, is_repeated: false })
     }
 

@@ -13,6 +13,7 @@ use crate::engine::state::capture::Captures;
 use crate::engine::state::floods::Floods;
 use crate::engine::state::flow_cache::FlowCache;
 use crate::engine::state::health::Health;
+use crate::engine::state::link_board::LinkBoard;
 use crate::engine::state::scheduler::Shaper;
 use crate::engine::tables::Tables;
 use crate::engine::vector::Work;
@@ -47,6 +48,8 @@ pub(crate) struct Context<'e> {
     pub(crate) trace: Trace<'e>,
     pub(crate) captures: &'e mut Captures,
     pub(crate) floods: &'e mut Floods,
+    /// How links are.
+    pub(crate) links: &'e LinkBoard,
     /// What was decided for flows of endpoints.
     pub(crate) flow_cache: &'e mut FlowCache,
 }

@@ -12,11 +12,13 @@ use super::too_big::{Answer, Teller};
 use super::{ActionExit, Instance, Memory, Rewrite, execute};
 use crate::engine::account::tx_batches::{Ends, TxCredit};
 use crate::engine::account::updates::CounterUpdate;
+use crate::engine::detours::Detoured;
 use crate::engine::encap::{Header, RouteHeader, Template};
 use crate::engine::packet::PortSlot;
 use crate::engine::packet::digests::Digests;
 use crate::engine::packet::index::NetworkIndex;
 use crate::engine::packet::segments::Segments;
+use crate::engine::state::link_board::Use;
 use crate::engine::state::proxy_flows::{Key, Payer, ProxyFlows, Visit};
 use crate::engine::state::rewrite;
 use crate::engine::tables::Tables;
@@ -25,6 +27,7 @@ use crate::engine::vector::owner::Owner;
 use crate::engine::vector::{Source, Step, Work};
 use catena_io::{Buffer, SegmentationKind};
 use catena_model::account::{Created, Volume};
+use catena_model::topology::PortNumber;
 use catena_model::{DropReason, TunnelKind};
 use catena_wire::ethernet;
 use catena_wire::scalar::IpProtocol;
@@ -105,12 +108,50 @@ impl Executor<'_, '_> {
         }
     }
 
+    /// By which link a packet leaves, and with which header, whose own link is dead or doubted.
+    fn go_round(
+        &self,
+        number: PortNumber,
+        action: &Action,
+        header: &Header,
+    ) -> Result<Option<(Action, Header)>, DropReason> {
+        let Context { links, slots, .. } = &*self.context;
+        let detour = Detoured::of(header.bytes()).and_then(|detour| {
+            let other = PortNumber::new(detour.port)?;
+            let slot = slots.of_port(other.link_id()).filter(|slot| slots.is_link(*slot))?;
+            (links.use_of(detour.port) == Use::Sound).then_some((detour, other, slot))
+        });
+        let Some((detour, other, slot)) = detour else {
+            // Silence alone is no proof, and there is no other way.
+            let is_dead = links.use_of(number.get()) == Use::Dead;
+            return if is_dead { Err(DropReason::LinkDead) } else { Ok(None) };
+        };
+        links.detoured(number.get(), 1);
+        let (owner, _) = slots.owner(slot);
+        let exit = action.exit.by_link(other, slot, owner);
+        let action = Action { exit, rewrite: action.rewrite.clone(), is_repeated: false };
+        Ok(Some((action, header.with(detour.bytes()))))
+    }
+
     fn act(&mut self, work: Work, action: &Action, decision: &Decision) {
         let mut subject = Written { executor: self, work, decision, header: Header::EMPTY };
         let written = execute::write(action, &mut subject, decision.destination);
-        let Written { work, header, .. } = subject;
+        let Written { work, mut header, .. } = subject;
         if let Err(reason) = written {
             return self.context.end_work(work, reason);
+        }
+        let (mut action, other) = (action, &mut None);
+        if let ActionExit::Link { number, .. } = action.exit
+            && self.context.links.use_of(number.get()) != Use::Sound
+        {
+            match self.go_round(number, action, &header) {
+                Ok(Some((round, round_header))) => {
+                    header = round_header;
+                    action = other.insert(round);
+                }
+                Ok(None) => {}
+                Err(reason) => return self.context.end_work(work, reason),
+            }
         }
         let ends = action.ends(work.owner, work.path);
         self.note(&work, action, decision, header.bytes());

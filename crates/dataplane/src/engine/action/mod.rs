@@ -51,6 +51,16 @@ pub(crate) enum ActionExit {
     Port { port: PortIndex, slot: PortSlot, owner: Owner },
 }
 
+impl ActionExit {
+    /// The same way by another link.
+    pub(crate) fn by_link(&self, number: PortNumber, slot: PortSlot, owner: Owner) -> Self {
+        match self {
+            Self::Link { node, .. } => Self::Link { node: *node, number, slot, owner },
+            other => other.clone(),
+        }
+    }
+}
+
 /// What is written into a packet.
 #[derive(Clone)]
 pub(crate) enum Rewrite {

@@ -160,6 +160,13 @@ impl Header {
         self.replaces
     }
 
+    /// In the same place, these bytes.
+    pub(crate) fn with(&self, bytes: &[u8]) -> Self {
+        let mut header = Self { replaces: self.replaces, ..Self::EMPTY };
+        header.copy(bytes);
+        header
+    }
+
     /// Has these bytes and no others.
     fn copy(&mut self, bytes: &[u8]) {
         self.len = bytes.len().min(HEADER_BYTES_MAX);

@@ -11,19 +11,26 @@ use super::{
 };
 use catena_io::Buffer;
 use catena_model::explain::HeaderLayer;
-use catena_model::limits::ROUTE_PORTS_MAX;
+use catena_model::limits::{ROUTE_DETOUR_BYTES_MAX, ROUTE_PORTS_MAX};
+use catena_model::program::{DetourEntry, RouteEntry};
 use catena_model::resource::Encapsulation;
 use catena_model::topology::PortNumber;
 use catena_model::{DropReason, PathId};
 use catena_wire::ethernet::{self, ADDRESSES_BYTES, HEADER_BYTES};
 use catena_wire::scalar::{EtherType, Spi};
-use catena_wire::source_route::native::{BYTES_WITHOUT_PORTS, NativeHeader, NativeView, PortWidth};
+use catena_wire::source_route::native::{
+    BYTES_WITHOUT_PORTS, DETOUR_BYTES_WITHOUT_PORTS, Detour, NativeHeader, NativeView, PATH_BYTES,
+    PortWidth,
+};
 use catena_wire::source_route::{self, Next};
 
 const _: () = assert!(
     BYTES_WITHOUT_PORTS + ROUTE_PORTS_MAX <= super::HEADER_BYTES_MAX,
     "a route fits no header"
 );
+
+/// Detours of one header: each has a port at least.
+const DETOURS_MAX: usize = ROUTE_DETOUR_BYTES_MAX / (DETOUR_BYTES_WITHOUT_PORTS + 1);
 
 pub(super) struct SourceRoute;
 
@@ -107,14 +114,57 @@ fn restore(buffer: &mut Buffer, bytes: usize) -> bool {
 pub(crate) struct RouteHeader {
     width: PortWidth,
     ports: Box<[u8]>,
+    detours: Box<[OwnDetour]>,
+}
+
+/// A way round a cable, by positions of a header.
+#[derive(Clone, Debug)]
+struct OwnDetour {
+    counter: u8,
+    rejoin: u8,
+    ports: Box<[u8]>,
+}
+
+impl OwnDetour {
+    /// Of a route with so many ports.
+    fn of(entry: &DetourEntry, ports: usize) -> Option<Self> {
+        let position = |place: u8| u8::try_from(ports.checked_sub(place.into())?).ok();
+        let (counter, rejoin) = (position(entry.at)?, position(entry.rejoin)?);
+        Some(Self { counter, rejoin, ports: numbers(&entry.ports) })
+    }
+
+    fn as_written(&self) -> Detour<'_> {
+        Detour { counter: self.counter, rejoin: self.rejoin, ports: &self.ports }
+    }
+}
+
+fn numbers(ports: &[PortNumber]) -> Box<[u8]> {
+    ports.iter().map(|port| port.get()).collect()
 }
 
 impl RouteHeader {
-    /// That of these ports, in the order in which they are taken.
-    pub(crate) fn new(ports: &[PortNumber]) -> Self {
-        let ports: Box<[u8]> = ports.iter().map(|port| port.get()).collect();
-        let widest = ports.iter().copied().max().unwrap_or_default();
-        Self { width: PortWidth::for_port(widest), ports }
+    /// That of a route, with those of its detours that it has room for.
+    pub(crate) fn new(route: &RouteEntry) -> Self {
+        let detoured = route.detours.iter().flat_map(|detour| &detour.ports);
+        let widest = route.ports.iter().chain(detoured).map(|port| port.get()).max();
+        let mut header = Self {
+            width: PortWidth::for_port(widest.unwrap_or_default()),
+            ports: numbers(&route.ports),
+            detours: Box::default(),
+        };
+        let mut detours: Vec<OwnDetour> = Vec::new();
+        for entry in &route.detours {
+            detours.extend(OwnDetour::of(entry, route.ports.len()));
+            let written: Vec<Detour<'_>> = detours.iter().map(OwnDetour::as_written).collect();
+            if header.native(None, EtherType(0), &written).len_bytes() + PATH_BYTES
+                > super::HEADER_BYTES_MAX
+                || detours.len() > DETOURS_MAX
+            {
+                detours.pop();
+            }
+        }
+        header.detours = detours.into();
+        header
     }
 
     /// What stands in the place of the Ethernet header of a frame on this path, its first port taken.
@@ -127,7 +177,13 @@ impl RouteHeader {
         let path = Spi::new(path.0).map_err(|_| DropReason::NoPath)?;
         let mut header = Header { replaces: HEADER_BYTES, ..Header::EMPTY };
         header.bytes[..ADDRESSES_BYTES].copy_from_slice(addresses);
-        let native = self.native(path, ether_type);
+        let mut written = [Detour { counter: 0, rejoin: 0, ports: &[] }; DETOURS_MAX];
+        let mut count = 0;
+        for (place, detour) in written.iter_mut().zip(&self.detours) {
+            *place = detour.as_written();
+            count += 1;
+        }
+        let native = self.native(Some(path), ether_type, &written[..count]);
         header.add(|room| native.emit(room)).map_err(|_| DropReason::MalformedSourceRoute)?;
         match source_route::advance(header.bytes_mut()) {
             Ok(Next::Port(_)) => Ok(header),
@@ -135,14 +191,13 @@ impl RouteHeader {
         }
     }
 
-    fn native(&self, path: Spi, ether_type: EtherType) -> NativeHeader<'_> {
-        NativeHeader {
-            width: self.width,
-            way: &self.ports,
-            path: Some(path),
-            tag: None,
-            detours: &[],
-            ether_type,
-        }
+    fn native<'h>(
+        &'h self,
+        path: Option<Spi>,
+        ether_type: EtherType,
+        detours: &'h [Detour<'h>],
+    ) -> NativeHeader<'h> {
+        let (width, way) = (self.width, &*self.ports);
+        NativeHeader { width, way, path, tag: None, detours, ether_type }
     }
 }

@@ -24,6 +24,7 @@ const PAST: Epoch = Epoch(u64::MAX);
 pub(super) fn lend(engine: &mut Engine, live: &Engine, request: &ExplainRequest, now_ns: u64) {
     lend_fragments(engine, live);
     engine.health.clone_from(&live.health);
+    engine.config.links.show(&live.config.links);
     engine.inspection = live.inspection;
     engine.limit_underlay_mtu(live.egress.underlay_limit());
     lend_floods(engine, live);

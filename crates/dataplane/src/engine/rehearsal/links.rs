@@ -21,10 +21,9 @@ impl Rehearsal {
         if !matches!(self.request.at, ExplainAt::Link(_)) {
             return Some(packet);
         }
-        let complaint = self.engine.transit.complaint(packet.buffer.bytes());
         let (mut input, mut out) = (vec![packet], Output::default());
         let Engine { transit, slots, counters, .. } = &mut self.engine;
-        transit.pass_on(&mut input, (slots, counters), &mut self.pool, &mut out);
+        let ended = transit.pass_on(&mut input, (slots, counters), &mut self.pool, &mut out);
         if let Some(packet) = input.pop() {
             if let Arrived::AtExit(port) = packet.arrived {
                 let frame = packet.buffer.bytes().to_vec();
@@ -40,7 +39,7 @@ impl Rehearsal {
                 return None;
             }
         }
-        if let Some(reason) = complaint {
+        if let Some(reason) = ended {
             self.end(0, reason);
         }
         None

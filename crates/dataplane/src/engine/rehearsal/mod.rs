@@ -10,6 +10,7 @@
 mod lend;
 mod links;
 
+use crate::engine::LinkBoard;
 use crate::engine::action::effects::{Effect, Leaving, Noted, Trace};
 use crate::engine::action::output::{Datagram, Frame, Output};
 use crate::engine::config::{EngineConfig, FLOOD_FRAMES_PER_SECOND};
@@ -76,6 +77,7 @@ impl Rehearsal {
             flood_frames_per_second: FLOOD_FRAMES_PER_SECOND,
             probe_secret: 0,
             watch_duty: WatchDuty::Alone,
+            links: Arc::new(LinkBoard::new(0)),
         });
         engine.replace_tables(tables);
         Self {

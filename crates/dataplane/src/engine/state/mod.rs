@@ -11,6 +11,7 @@ pub(crate) mod flow_cache;
 pub(crate) mod fragments;
 pub(crate) mod health;
 pub(crate) mod in_flight;
+pub(crate) mod link_board;
 pub(crate) mod network_mac;
 pub(crate) mod proxy_flows;
 pub(crate) mod rewrite;

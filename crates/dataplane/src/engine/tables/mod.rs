@@ -19,6 +19,7 @@ use crate::engine::collections::short_keys::ShortKeys;
 use crate::engine::encap::{PathPosition, Positions, Written};
 use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
 use crate::engine::vector::Source;
+use catena_model::discovery::DiscoveryKey;
 use catena_model::entry::Entries;
 use catena_model::id::PortId;
 use catena_model::program::PortEntry;
@@ -75,6 +76,12 @@ pub struct Tables {
 }
 
 impl Tables {
+    /// The key by which nodes of the domain know each other.
+    pub(crate) fn discovery_key(&self) -> Option<&[u8; 16]> {
+        let own = self.entries.node.values().next()?;
+        own.discovery_key.as_ref().map(DiscoveryKey::octets)
+    }
+
     /// Is the same machine behind a port and that by which a frame came, as far as port pairs tell?
     pub(crate) fn is_same_machine(&self, from: Source, port: PortIndex) -> bool {
         match from {

@@ -50,11 +50,13 @@ impl Control {
             Ok(()) => {
                 let message::AttachPort { sequence, place, .. } = *attach;
                 self.attached.insert(id, Attached { sequence, kernel, place });
+                self.darken_links();
                 self.open_if_ready()?;
                 Ok(None)
             }
             Err(error) => {
                 self.attached.remove(&id);
+                self.darken_links();
                 Ok(Some(format!("its ring cannot be used: {error}")))
             }
         }
@@ -66,6 +68,7 @@ impl Control {
             return Ok(Some("the port's identity cannot be read".into()));
         };
         self.attached.remove(&id);
+        self.darken_links();
         let ring = self.workers.detach(id)?;
         Ok(ring.is_none().then(|| "the port is not attached".into()))
     }
@@ -76,6 +79,7 @@ impl Control {
         // Another may have been attached in its place meanwhile: the agent is told that it has none.
         drop(self.workers.detach(id)?);
         let sequence = self.attached.remove(&id).map_or(0, |port| port.sequence);
+        self.darken_links();
         let error = std::io::Error::from_raw_os_error(errno);
         let reason = format!("its interface is gone ({error})");
         tracing::info!(port = %id, "port detached: {reason}");

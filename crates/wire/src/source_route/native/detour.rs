@@ -5,7 +5,7 @@ use super::{Fixed, NativeView, Parts, PortWidth, Reader, TagKey, Writer};
 use crate::source_route::{PORTS_MAX, SourceRouteError};
 
 /// Octets in front of the ports of a detour.
-const FIXED_BYTES: usize = 3;
+pub const DETOUR_BYTES_WITHOUT_PORTS: usize = 3;
 
 /// A detour to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ fn check((counter, rejoin, ports): (u8, u8, u8), count: u8) -> Result<(), Source
 
 /// Octets of all these.
 pub(super) fn octets(detours: &[Detour<'_>], width: PortWidth) -> usize {
-    let one = |detour: &Detour<'_>| FIXED_BYTES + width.octets(detour.ports.len());
+    let one = |detour: &Detour<'_>| DETOUR_BYTES_WITHOUT_PORTS + width.octets(detour.ports.len());
     if detours.is_empty() { 0 } else { 1 + detours.iter().map(one).sum::<usize>() }
 }
 
@@ -111,7 +111,8 @@ impl<'p> Iterator for Detours<'p> {
 
     fn next(&mut self) -> Option<DetourView<'p>> {
         let width = self.width;
-        let (&[counter, rejoin, count], rest) = self.octets.split_first_chunk::<FIXED_BYTES>()?;
+        let (&[counter, rejoin, count], rest) =
+            self.octets.split_first_chunk::<DETOUR_BYTES_WITHOUT_PORTS>()?;
         let (packed, rest) = rest.split_at_checked(width.octets(count.into()))?;
         self.octets = rest;
         Some(DetourView { counter, rejoin, count, packed, width })

@@ -41,6 +41,14 @@ impl Following<'_> {
 
     fn check(&self, route: &RouteEntry) -> Result<(), CompileError> {
         at_most("ports in one route", route.ports.len(), ROUTE_PORTS_MAX)?;
+        for detour in &route.detours {
+            let (at, rejoin) = (usize::from(detour.at), usize::from(detour.rejoin));
+            let leads_on = at < rejoin && rejoin < route.ports.len() && !detour.ports.is_empty();
+            if !leads_on {
+                return Err(CompileError::DetourLeadsBack { to: route.to, at, rejoin });
+            }
+            at_most("ports in one route", route.ports.len() + detour.ports.len(), ROUTE_PORTS_MAX)?;
+        }
         match route.ports.first() {
             Some(number) if self.next.exits.is_link(*number) => Ok(()),
             first => Err(CompileError::RouteWithoutLink { to: route.to, first: first.copied() }),

@@ -1,0 +1,74 @@
+//! Ways round cables: what headers bring with them, and that they stay while their cables are there.
+#![allow(clippy::unwrap_used)]
+
+use super::fabric::{Arrival, programs, switch};
+use super::rig::node;
+use super::source_routes::{routed_chain, world};
+use catena_model::limits::ROUTE_DETOUR_BYTES_MAX;
+use catena_model::program::RouteEntry;
+use catena_model::topology::PortNumber;
+
+/// The ports of a route with each of its detours taken.
+pub(super) fn detoured(route: &RouteEntry) -> impl Iterator<Item = Vec<PortNumber>> {
+    route.detours.iter().map(|detour| {
+        let before = &route.ports[..detour.at.into()];
+        [before, &detour.ports, &route.ports[detour.rejoin.into()..]].concat()
+    })
+}
+
+#[test]
+fn a_header_brings_a_way_round_each_cable_that_has_one() {
+    let (mut world, mut fabric) = world();
+    routed_chain(&mut world, 1, &[12]);
+    fabric.settle(&mut world);
+    let running = programs(&world);
+    let route = &running[&node(1)].routes[0];
+    // Host to leaf, leaf to spine, spine to leaf, leaf to host: hosts hang by one cable.
+    assert_eq!(route.ports.len(), 5);
+    let places: Vec<_> = route.detours.iter().map(|one| (one.at, one.rejoin)).collect();
+    assert_eq!(places, [(1, 3), (2, 3)]);
+    let bytes: usize = route.detours.iter().map(|detour| 3 + detour.ports.len()).sum();
+    assert!(1 + bytes <= ROUTE_DETOUR_BYTES_MAX);
+    let expected = Arrival::Port(route.node.clone(), route.to);
+    let whole = fabric.clone();
+    for (detour, ports) in route.detours.iter().zip(detoured(route)) {
+        // The very cable is dead.
+        let end = (1..=detour.at).map(usize::from).fold(node(1), |at, place| {
+            whole.far_node(&running, &at, route.ports[place - 1]).unwrap()
+        });
+        fabric = whole.clone();
+        fabric.cut(&running, &end, route.ports[usize::from(detour.at)]);
+        assert_eq!(fabric.walk(&running, &node(1), &route.ports), Arrival::Lost);
+        assert_eq!(fabric.walk(&running, &node(1), &ports), expected, "{detour:?}");
+    }
+}
+
+#[test]
+fn ways_round_are_looked_for_anew_only_where_a_cable_of_theirs_has_gone() {
+    let (mut world, mut fabric) = world();
+    for number in 1..=6 {
+        routed_chain(&mut world, number, &[11 + number % 3, 12 + number % 3]);
+    }
+    fabric.settle(&mut world);
+    let before = world.blueprint.ledger.rounds.clone();
+    assert!(before.values().flat_map(|rounds| rounds.values()).any(|one| !one.rounds.is_empty()));
+    world.restart();
+    world.plan();
+    assert_eq!(world.blueprint.ledger.rounds, before, "another controller turns none");
+    let is_dead = |ends: &[(catena_model::NodeName, String); 2]| {
+        ends.iter().all(|(node, _)| *node == switch(1) || *node == switch(3))
+    };
+    fabric.wires.iter_mut().filter(|wire| is_dead(&wire.ends)).for_each(|wire| wire.is_up = false);
+    fabric.settle(&mut world);
+    let after = &world.blueprint.ledger.rounds;
+    for (from, rounds) in &before {
+        for (to, former) in rounds.iter() {
+            let nodes = former.over.iter().chain(former.rounds.iter().flat_map(|one| &one.ends));
+            let nodes: Vec<_> = nodes.map(|end| end.node.clone()).collect();
+            if !(nodes.contains(&switch(1)) && nodes.contains(&switch(3))) {
+                assert_eq!(after[from][to], *former, "{from} to {to}");
+            }
+        }
+    }
+    assert_ne!(*after, before);
+}
