@@ -17,9 +17,9 @@ mod wiring;
 pub use error::{LabError, Result};
 pub use run::user_frames;
 pub use run::{
-    Change, Comparison, Delays, DeploySample, Evidence, Isolation, Judged, LengthRow, Mean, Ratio,
-    RunEvidence, RunOptions, RunReport, ThroughputRow, TrafficResult, Update, UsersEvidence,
-    UsersRow, beside, changes_in, command, commit_of, run, summary, write_summary,
+    Change, Comparison, Delays, DeploySample, Evidence, FaultOutcome, Isolation, Judged, LengthRow,
+    Mean, Ratio, RunEvidence, RunOptions, RunReport, ThroughputRow, TrafficResult, Update,
+    UsersEvidence, UsersRow, beside, changes_in, command, commit_of, run, summary, write_summary,
 };
 pub use supervisor::{
     Doorway, LabNode, LabProcess, LabStatus, StartOptions, Started, down, find, init_main, list,
@@ -27,8 +27,8 @@ pub use supervisor::{
 };
 pub use up::{RunningLab, up};
 pub use vocabulary::{
-    BitRate, ChangeKind, Claim, Endpoint, Flood, Function, Lab, LabChain, LabFileError, Link,
-    LinkEnd, Load, Metric, Network, NodeCable, Ordered, Plain, Plot, PlotKind, Relation, Seconds,
-    Statement, Sweep, Tenant, Tool, Traffic, Updates, Users, Version,
+    BitRate, CableFault, ChangeKind, Claim, Endpoint, FaultKind, Flood, Function, Lab, LabChain,
+    LabFileError, Link, LinkEnd, Load, Metric, Network, NodeCable, Ordered, Plain, Plot, PlotKind,
+    Relation, Seconds, Statement, Sweep, Tenant, Tool, Traffic, Updates, Users, Version,
 };
 pub use wiring::NoRoom;

@@ -48,7 +48,7 @@ impl LinkTroubles {
         let is_unheard = number.is_some_and(|number| self.unheard.contains(&number));
         let is_whole = link.is_up && !is_unheard;
         let flaps = self.flaps.note(&link.interface, is_whole, now);
-        match of_port {
+        match of_port.filter(|reason| !reason.is_empty()) {
             Some(reason) => format!("the data plane of its node does not have it: {reason}"),
             None if link.is_up && is_unheard => {
                 "the data plane at its other end is not heard by that of its node".into()

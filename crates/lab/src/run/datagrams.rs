@@ -32,13 +32,13 @@ const BURST_PAUSE: Duration = Duration::from_millis(1);
 
 /// A datagram that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub(crate) struct Arrival {
     /// When.
-    pub at: Instant,
+    pub(crate) at: Instant,
     /// Of which flow.
-    pub flow: u32,
+    pub(crate) flow: u32,
     /// Which of its traffic.
-    pub number: u32,
+    pub(crate) number: u32,
 }
 
 /// What came: how often each datagram, and when if that is wanted.

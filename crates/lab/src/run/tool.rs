@@ -55,7 +55,7 @@ pub struct TrafficResult {
     pub run: Option<u32>,
     /// When what came, where cables fail meanwhile.
     #[serde(skip)]
-    pub arrivals: Vec<Arrival>,
+    pub(crate) arrivals: Vec<Arrival>,
 }
 
 /// A program of a run with the file that takes what it says. Ended when dropped.

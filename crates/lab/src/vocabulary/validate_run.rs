@@ -213,6 +213,18 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
         Claim::Users | Claim::Compare { metric: Metric::Isolation, .. } if lab.users.is_none() => {
             Err(Fault::new(key, "is about 5G users, and there are none", "add users:"))
         }
+        Claim::Compare {
+            metric: Metric::Detour | Metric::OvertakenLate | Metric::Unnamed, ..
+        } if lab.faults.is_empty() => {
+            Err(Fault::new(key, "is about cables that fail, and none does", "add faults:"))
+        }
+        Claim::Compare { metric: Metric::Detour, subject: Some(kind), .. } => {
+            let kinds = ["cut", "silence"];
+            if kinds.contains(&kind.as_str()) {
+                return Ok(());
+            }
+            Err(unknown(key, "fault of cables", kind, kinds.into_iter()))
+        }
         Claim::Users if lab.capture.is_empty() => {
             let advice = "add capture: {at: [...]} with both ends and every function";
             Err(Fault::new(key, "is judged from captures, and there are none", advice))
