@@ -320,7 +320,7 @@ fn a_chain_is_compared_by_what_the_planner_would_make_of_it() {
     let all = compared(&world);
     let bytes = |one: &Comparison| one.legs.iter().map(|leg| leg.added_bytes).collect::<Vec<_>>();
     // Two functions are on other nodes than what is before them.
-    assert_eq!(all.iter().map(bytes).collect::<Vec<_>>(), [[74, 74], [50, 50], [12, 12]]);
+    assert_eq!(all.iter().map(bytes).collect::<Vec<_>>(), [[74, 74], [50, 50], [22, 22]]);
     let ports = |one: &Comparison| one.legs.iter().map(|leg| leg.ports).collect::<Vec<_>>();
     assert_eq!(ports(&all[2]), [Some(5), Some(5)]);
     for one in &all {
