@@ -2,6 +2,7 @@
 //! same buffers, the same outputs. In memory and on one core.
 
 mod peers;
+mod planning;
 mod source;
 mod switch;
 
@@ -22,6 +23,9 @@ pub(crate) struct Options {
     /// Less of everything.
     #[arg(long)]
     pub(crate) quick: bool,
+    /// The planner alone, printed and not kept.
+    #[arg(long)]
+    pub(crate) planning: bool,
 }
 
 const SAMPLES: usize = 15;
@@ -62,19 +66,28 @@ pub(crate) fn figures() -> Vec<Figure> {
     all.extend(SIZES.map(|(_, name)| lower(name, "ns", Goal::None)));
     all.extend(ENTRIES.map(|(_, name, goal)| lower(name, "ns", Goal::Ratio(goal))));
     all.push(lower("vs_lpm_380k", "ns", Goal::Ratio(1.3)));
+    all.extend(planning::figures());
     all
 }
 
 /// Measures, writes the results and prints them.
 pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
     let mut notes = Notes::default();
+    if options.planning {
+        planning::measure(options.quick, &mut notes)?;
+        for (figure, samples) in notes.into_samples() {
+            println!("{figure} {samples:?}");
+        }
+        return Ok(());
+    }
     calibrate(&mut notes);
     let samples = if options.quick { SAMPLES_QUICK } else { SAMPLES };
     element(samples, &mut notes)?;
     header(samples, &mut notes)?;
     sizes(samples, &mut notes)?;
     beside(samples, &mut notes)?;
-    let plots = vec![plot(&notes)];
+    planning::measure(options.quick, &mut notes)?;
+    let plots = vec![plot(&notes), planning::plot(&notes)];
     let text = |key: &str, value: String| (key.to_owned(), value);
     let about = "A switch between links, nanoseconds of processor time per frame of 64 bytes, in \
                  vectors of 256, source and sink included, but for `element` (reading the port, \

@@ -181,26 +181,27 @@ impl PortNumbers {
 }
 
 /// Brings the numbers of all nodes to the links that they tell of, and to the ports that source routes lead to. The
-/// links of a node that has not told yet stay as they are; those of one that is forgotten rest.
+/// links of a node that has not told yet stay as they are; those of one that is forgotten rest. The numbers are those
+/// of what was `known` of sends; none: all are looked at.
 pub(crate) fn number_ports(
     books: &mut NumberBooks,
     inventory: &Inventory,
-    (sends, are_sends_new): (&Sends, bool),
+    (sends, known): (&Sends, Option<&Sends>),
     number: BlueprintNumber,
 ) {
-    let (nothing, no_ports) = (BTreeSet::new(), BTreeSet::new());
-    let ports_by_node = OnceCell::new();
+    let nothing = BTreeSet::new();
+    let changed = known.map(|known| sends.changed_nodes(known));
     let forgotten = books.keys().filter(|node| !inventory.knows(node)).cloned();
     let forgotten: Vec<NodeName> = forgotten.collect();
     let told = inventory.all().map(|(node, _, facts)| (node, facts.links.as_deref()));
     for (node, links) in told.chain(forgotten.iter().map(|node| (node, Some(&nothing)))) {
         let known = books.get(node);
         let is_empty = || links.is_none_or(BTreeSet::is_empty);
-        if !are_sends_new && known.map_or_else(is_empty, |book| book.is_settled(links)) {
+        let has_changed = changed.as_ref().is_none_or(|changed| changed.contains(node));
+        if !has_changed && known.map_or_else(is_empty, |book| book.is_settled(links)) {
             continue;
         }
-        let ports = ports_by_node.get_or_init(|| sends.ports_by_node());
-        let ports = ports.get(node).unwrap_or(&no_ports);
+        let ports = &sends.ports_at(node);
         if known.is_none() && is_empty() && ports.is_empty() {
             continue;
         }
@@ -213,6 +214,15 @@ pub(crate) fn number_ports(
             books.insert(node.clone(), Arc::new(book));
         }
     }
+}
+
+/// Has each link the number that it has there?
+pub(crate) fn have_same_links(one: &NumberBooks, other: &NumberBooks) -> bool {
+    let mut of_nodes = one.keys().chain(other.keys());
+    of_nodes.all(|node| match (one.get(node), other.get(node)) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one.links == other.links,
+        (one, other) => one.or(other).is_none_or(|book| book.links.is_empty()),
+    })
 }
 
 impl RestingNumber {
@@ -236,8 +246,7 @@ pub(crate) fn note_needs(
     let needs = |node: &NodeName| programs.get(node).map_or(number, |program| program.number);
     let sends = former.paths.sends();
     let may_send = |node: &&NodeName| {
-        !inventory.has_acknowledged(node, needs(node))
-            && sends.iter().any(|(_, send)| send.is_from(node))
+        !inventory.has_acknowledged(node, needs(node)) && sends.from(node, true).next().is_some()
     };
     let lagging: OnceCell<Vec<&NodeName>> = OnceCell::new();
     for (node, book) in books {

@@ -3,6 +3,7 @@
 //!
 //! Nothing is looked at but what differs between two steps and the entries that this touches.
 
+mod begun;
 mod routes;
 mod update;
 
@@ -14,13 +15,16 @@ use crate::ledger::Ledger;
 use crate::paths::Paths;
 use crate::port_numbers::NumberBooks;
 use crate::ways::WayBooks;
+use begun::Tunnels;
 use catena_model::discovery::DiscoveryKey;
 use catena_model::entry::{Entries, Program, ProgramVersion, TableDiff};
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{PortEntry, PortRole};
 use catena_model::resource::Port;
 use catena_model::{BlueprintNumber, NodeName, PathId, ProjectId};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use update::Update;
 
 /// A machine: its owner and its name.
@@ -63,8 +67,14 @@ pub struct Programs {
     walked: Counts<Machine>,
     /// How many declared ports of a network a node has.
     members: Table<NetworkId, Counts<NodeName>>,
-    /// How many ports and paths bring a network to a node.
-    uses: Counts<(NodeName, NetworkId)>,
+    /// Those that may have become others since they were numbered.
+    touched: BTreeSet<NodeName>,
+    /// What each host has but for itself.
+    tunnels: Tunnels,
+    /// How many ports and paths bring a network to each node.
+    uses: Table<NetworkId, Counts<NodeName>>,
+    /// The nodes that have an entry of a port.
+    holders: Table<PortId, Arc<[NodeName]>>,
 }
 
 impl PartialEq for Programs {
@@ -132,12 +142,15 @@ impl Programs {
 
     /// Those of a host: nothing of tenants is told to a switch.
     pub(crate) fn entries_mut(&mut self, node: &NodeName) -> Option<&mut Entries> {
-        self.nodes.get_mut(node).map(|program| &mut program.entries)
+        let program = self.nodes.get_mut(node)?;
+        touch(&mut self.touched, node);
+        Some(&mut program.entries)
     }
 
     /// Those of any node.
     fn entries_of_any_mut(&mut self, node: &NodeName) -> Option<&mut Entries> {
         let program = self.nodes.get_mut(node).or_else(|| self.switches.get_mut(node))?;
+        touch(&mut self.touched, node);
         Some(&mut program.entries)
     }
 
@@ -186,30 +199,6 @@ impl Programs {
         Update::new(begun, from.unwrap_or(nothing), to).finish()
     }
 
-    /// Programs that know the other hosts and slices, and nothing else; of switches, themselves alone.
-    fn begin(&self, to: Sources<'_>, domain: Domain) -> Self {
-        let (nodes, alone) = (to.nodes, BTreeMap::new());
-        let program = |node: &NodeName, facts: &NodeFacts| {
-            let mut entries = update::of_nodes(node, facts, nodes, domain);
-            if let Some(known) = self.nodes.get(node) {
-                entries.slices = known.entries.slices.clone();
-                entries.slice_paths = known.entries.slice_paths.clone();
-            }
-            Program { entries, ..Program::default() }
-        };
-        let begun = nodes.iter().map(|(node, facts)| (node.clone(), program(node, facts)));
-        let switches = to.switches.iter().map(|(node, facts)| {
-            let entries = update::of_nodes(node, facts, &alone, domain);
-            (node.clone(), Program { entries, ..Program::default() })
-        });
-        Self {
-            nodes: begun.collect(),
-            switches: switches.collect(),
-            remembered: self.remembered.clone(),
-            ..Self::default()
-        }
-    }
-
     /// The same, each with this number if it is another than before, or among those that are to have
     /// it.
     pub(crate) fn numbered(
@@ -218,10 +207,21 @@ impl Programs {
         number: BlueprintNumber,
         anew: &BTreeSet<NodeName>,
     ) -> Self {
-        for (node, program) in self.nodes.iter_mut().chain(&mut self.switches) {
+        let touched = std::mem::take(&mut self.touched);
+        let (tunnels, common) = (self.tunnels.clone(), OnceCell::new());
+        for node in touched.union(anew) {
+            let is_host = self.nodes.contains_key(node);
+            let begun = || match is_host {
+                true => common.get_or_init(|| begun::common(&tunnels)).clone(),
+                false => Program::default(),
+            };
+            let known = former.get(node).cloned().unwrap_or_else(begun);
+            let Some(program) = self.nodes.get_mut(node).or_else(|| self.switches.get_mut(node))
+            else {
+                continue;
+            };
             let entries = std::mem::take(&mut program.entries);
-            let known = former.get(node);
-            *program = known.cloned().unwrap_or_default().following(number, entries);
+            *program = known.following(number, entries);
             let is_known = |told: &ProgramVersion| told.digest == program.digest;
             if let Some(told) = former.version(node).filter(is_known)
                 && !anew.contains(node)
@@ -230,6 +230,12 @@ impl Programs {
             }
         }
         self
+    }
+}
+
+fn touch(touched: &mut BTreeSet<NodeName>, node: &NodeName) {
+    if !touched.contains(node) {
+        touched.insert(node.clone());
     }
 }
 

@@ -71,13 +71,12 @@ impl Update<'_> {
         for port in ports {
             former.of(port).chain(now.of(port)).for_each(|send| touch(port, send));
         }
-        let turned = changed_ways(from.ways, to.ways);
-        if !turned.is_empty() {
-            for (port, send) in now.iter() {
-                let origins = send.origins(turned.iter().copied()).into_iter();
-                let origins = origins.filter(|node| turned.contains(node));
-                touched.extend(origins.map(|node| (node.clone(), port, send.to.clone())));
-            }
+        for node in changed_ways(from.ways, to.ways) {
+            let way =
+                |books: &'_ WayBooks, end| books.get(node).and_then(|ways| ways.get(end)).cloned();
+            let turned =
+                now.from(node, true).filter(|(end, _)| way(from.ways, end) != way(to.ways, end));
+            touched.extend(turned.map(|(end, port)| (node.clone(), port, end.clone())));
         }
         for (node, port, end) in touched {
             self.make_route(&node, (end, port));
