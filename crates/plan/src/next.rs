@@ -11,11 +11,11 @@ use crate::inventory::Inventory;
 use crate::ledger::{Direction, Ledger, PathPhase, PathRecord, SliceReach};
 use crate::link::link;
 use crate::pins::{release_pins, turn_again};
-use crate::port_numbers::{self, have_same_links, number_ports};
+use crate::port_numbers::{self, Known, have_same_links, number_ports};
 use crate::programs::Programs;
 use crate::slices::{SliceBook, classifier_of, next_slices, settled, with_all_nodes};
 use crate::touched::{self, Looked};
-use crate::ways::{self, Former, Roads};
+use crate::ways::{self, Followed, Former, Roads};
 use catena_model::id::ChainId;
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use std::collections::BTreeSet;
@@ -65,8 +65,8 @@ fn next_chains(
     ledger.number = number;
     ledger.unserved = BTreeSet::new();
     ledger.release_forgotten(inventory);
-    let (_, mut atlas) = route(previous, &mut ledger, inventory);
-    if ledger.cables != previous.ledger.cables {
+    let (followed, mut atlas) = route(previous, &mut ledger, inventory);
+    if followed.is_reach_new {
         touched.extend(touched::by_source_routes(&ledger, intent));
     }
     release_pins(&mut ledger, inventory);
@@ -124,7 +124,8 @@ fn learn_routes(previous: &Blueprint, ledger: &mut Ledger) {
             && path.encapsulation.is_source_route()
             && path.since != ledger.number
     };
-    let waiting = ledger.paths.iter().filter(|(_, path)| waits(path)).map(|(id, _)| *id);
+    let chains = ledger.paths.waiting().flat_map(|chain| ledger.paths.of_chain(chain));
+    let waiting = chains.filter(|(_, path)| waits(path)).map(|(id, _)| id);
     for id in waiting.collect::<Vec<PathId>>() {
         ledger.paths.update(id, |path| {
             path.since = ledger.number;
@@ -133,13 +134,16 @@ fn learn_routes(previous: &Blueprint, ledger: &mut Ledger) {
     }
 }
 
-/// Brings port numbers, cables and ways to what nodes told and paths need. Answers how many ways were looked for, and
+/// Brings port numbers, cables and ways to what nodes told and paths need. Answers what became of ways, and
 /// what the cables make up.
-fn route(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) -> (usize, Atlas) {
+fn route(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) -> (Followed, Atlas) {
     let Ledger { port_numbers, cables, ways, paths, .. } = ledger;
     let looked = previous.looked_among(inventory);
     let (former, sends) = (&previous.ledger, paths.sends());
-    let known = looked.map(|_| former.paths.sends());
+    let known = looked.map(|looked| Known {
+        sends: former.paths.sends(),
+        nodes: [&looked.nodes, &looked.switches],
+    });
     number_ports(port_numbers, inventory, (sends, known), ledger.number);
     let is_told = looked.is_some_and(|looked| looked.told == inventory.told);
     if sends.is_empty() || !is_told || !have_same_links(port_numbers, &former.port_numbers) {
@@ -151,6 +155,7 @@ fn route(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) -> (u
     let is_same = is_told && Arc::ptr_eq(cables, &former.cables);
     let atlas = looked.filter(|_| is_same).map(|looked| looked.atlas.clone()).unwrap_or_default();
     let roads = Roads::new(cables, inventory, ledger.choice_seed, atlas.clone());
+    let known = looked.map(|_| former.paths.sends());
     let former = Former { cables: &former.cables, sends: known };
     (ways::follow(ways, sends, &roads, &former), atlas)
 }

@@ -2,7 +2,7 @@
 //! what it stands for, and rests when that is gone: packets may still carry it. Knows names and numbers; refuses to
 //! know what is at the other end.
 
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::Ledger;
 use crate::programs::Programs;
 use crate::sends::Sends;
@@ -180,25 +180,43 @@ impl PortNumbers {
     }
 }
 
+/// What the numbers are of that are there.
+pub(crate) struct Known<'k> {
+    pub(crate) sends: &'k Sends,
+    pub(crate) nodes: [&'k BTreeMap<NodeName, NodeFacts>; 2],
+}
+
+impl Known<'_> {
+    fn links(&self, node: &NodeName) -> Option<&BTreeSet<String>> {
+        self.nodes.iter().find_map(|nodes| nodes.get(node))?.links.as_deref()
+    }
+}
+
 /// Brings the numbers of all nodes to the links that they tell of, and to the ports that source routes lead to. The
-/// links of a node that has not told yet stay as they are; those of one that is forgotten rest. The numbers are those
-/// of what was `known` of sends; none: all are looked at.
+/// links of a node that has not told yet stay as they are; those of one that is forgotten rest. Those of
+/// which what was `known` before is the same are not looked at.
 pub(crate) fn number_ports(
     books: &mut NumberBooks,
     inventory: &Inventory,
-    (sends, known): (&Sends, Option<&Sends>),
+    (sends, known): (&Sends, Option<Known<'_>>),
     number: BlueprintNumber,
 ) {
     let nothing = BTreeSet::new();
-    let changed = known.map(|known| sends.changed_nodes(known));
+    let changed = known.as_ref().map(|known| sends.changed_nodes(known.sends));
     let forgotten = books.keys().filter(|node| !inventory.knows(node)).cloned();
     let forgotten: Vec<NodeName> = forgotten.collect();
     let told = inventory.all().map(|(node, _, facts)| (node, facts.links.as_deref()));
     for (node, links) in told.chain(forgotten.iter().map(|node| (node, Some(&nothing)))) {
+        let former = known.as_ref().and_then(|known| known.links(node));
         let known = books.get(node);
         let is_empty = || links.is_none_or(BTreeSet::is_empty);
         let has_changed = changed.as_ref().is_none_or(|changed| changed.contains(node));
-        if !has_changed && known.map_or_else(is_empty, |book| book.is_settled(links)) {
+        let are_same = former.zip(links).is_some_and(|(one, other)| std::ptr::eq(one, other));
+        let is_settled = |book: &Arc<PortNumbers>| match are_same {
+            true => book.resting.is_empty(),
+            false => book.is_settled(links),
+        };
+        if !has_changed && known.map_or_else(is_empty, is_settled) {
             continue;
         }
         let ports = &sends.ports_at(node);
@@ -218,11 +236,30 @@ pub(crate) fn number_ports(
 
 /// Has each link the number that it has there?
 pub(crate) fn have_same_links(one: &NumberBooks, other: &NumberBooks) -> bool {
-    let mut of_nodes = one.keys().chain(other.keys());
-    of_nodes.all(|node| match (one.get(node), other.get(node)) {
-        (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one.links == other.links,
-        (one, other) => one.or(other).is_none_or(|book| book.links.is_empty()),
-    })
+    let links = |books: &'_ NumberBooks, node| books.get(node).map(|book| book.links.clone());
+    let changed = changed(one, other).into_iter();
+    let mut changed = changed.map(|node| [one, other].map(|books| links(books, node)));
+    changed.all(|[one, other]| one.unwrap_or_default() == other.unwrap_or_default())
+}
+
+/// The nodes whose book is another, as copies share books that are the same.
+pub(crate) fn changed<'b, B>(
+    one: &'b BTreeMap<NodeName, Arc<B>>,
+    other: &'b BTreeMap<NodeName, Arc<B>>,
+) -> Vec<&'b NodeName> {
+    let mut others = other.iter().peekable();
+    let mut changed = Vec::new();
+    for (node, book) in one {
+        while let Some((added, _)) = others.next_if(|(other, _)| *other < node) {
+            changed.push(added);
+        }
+        let same = others.next_if(|(other, _)| *other == node);
+        if same.is_none_or(|(_, other)| !Arc::ptr_eq(book, other)) {
+            changed.push(node);
+        }
+    }
+    changed.extend(others.map(|(node, _)| node));
+    changed
 }
 
 impl RestingNumber {

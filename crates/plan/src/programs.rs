@@ -9,7 +9,7 @@ mod update;
 
 use crate::counts::Counts;
 use crate::index::{IndexedIntent, Member, Relation};
-use crate::intent::{Intent, Table};
+use crate::intent::{Intent, Table, differences};
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::Ledger;
 use crate::paths::Paths;
@@ -50,9 +50,9 @@ impl Member for Placed {
 #[derive(Clone, Debug, Default)]
 pub struct Programs {
     /// Those of hosts.
-    nodes: BTreeMap<NodeName, Program>,
+    nodes: Table<NodeName, Program>,
     /// Those of switches, which know nothing of tenants.
-    switches: BTreeMap<NodeName, Program>,
+    switches: Table<NodeName, Program>,
     /// What nodes without a program here were told, as a former controller wrote it down.
     remembered: BTreeMap<NodeName, ProgramVersion>,
     /// The paths over each port.
@@ -130,6 +130,7 @@ impl Programs {
     }
 
     /// None yet, but what nodes were told before is known again by number and digest.
+    #[must_use]
     pub(crate) fn remembering(remembered: BTreeMap<NodeName, ProgramVersion>) -> Self {
         Self { remembered, ..Self::default() }
     }
@@ -160,12 +161,15 @@ impl Programs {
         program.or_else(|| self.remembered.get(node).copied())
     }
 
-    /// The nodes that were told something else by `former`, or nothing.
+    /// The nodes that were told something else by `former`, or nothing. Costs what differs.
     pub fn since<'p>(
         &'p self,
         former: &'p Self,
     ) -> impl Iterator<Item = (&'p NodeName, &'p Program)> {
-        self.iter().filter(|(node, program)| former.version(node) != Some(program.version()))
+        let hosts = differences(&former.nodes, &self.nodes);
+        let changed = hosts.chain(differences(&former.switches, &self.switches));
+        let changed = changed.filter_map(|(node, _, program)| Some((node, program?)));
+        changed.filter(|(node, program)| former.version(node) != Some(program.version()))
     }
 
     /// What each program has else than before, table by table; costs what that is.

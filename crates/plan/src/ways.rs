@@ -10,7 +10,7 @@ use crate::route::{Leg, RouteError};
 use crate::topology::{NodeKind, Topology, mark};
 use catena_model::NodeName;
 use catena_model::topology::{Cable, CableEnd, NodeRole, PortNumber};
-pub(crate) use follow::{Former, follow};
+pub(crate) use follow::{Followed, Former, follow};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Port numbers and routes in programs: which entries differ where numbers, ways or whoever sends differ.
 
 use super::update::{Update, set};
-use crate::port_numbers::PortNumbers;
+use crate::port_numbers::{PortNumbers, changed};
 use crate::routing;
 use crate::sends::Sending;
 use crate::ways::WayBooks;
@@ -16,13 +16,8 @@ impl Update<'_> {
     /// The exits of links, and those that go; a port's exit is made with its entry.
     pub(super) fn take_port_numbers(&mut self) {
         let (from, to) = (self.from.port_numbers, self.to.port_numbers);
-        for node in from.keys().chain(to.keys()).collect::<BTreeSet<_>>() {
+        for node in changed(from, to) {
             let (former, now) = (from.get(node), to.get(node));
-            if let (Some(former), Some(now)) = (former, now)
-                && Arc::ptr_eq(former, now)
-            {
-                continue;
-            }
             let places = |book: Option<&'_ Arc<PortNumbers>>| {
                 book.map(|book| book.places().collect::<BTreeSet<_>>()).unwrap_or_default()
             };
@@ -71,7 +66,7 @@ impl Update<'_> {
         for port in ports {
             former.of(port).chain(now.of(port)).for_each(|send| touch(port, send));
         }
-        for node in changed_ways(from.ways, to.ways) {
+        for node in changed(from.ways, to.ways) {
             let way =
                 |books: &'_ WayBooks, end| books.get(node).and_then(|ways| ways.get(end)).cloned();
             let turned =
@@ -95,13 +90,4 @@ impl Update<'_> {
             set(&mut entries.routes, (end, port), entry);
         }
     }
-}
-
-/// The nodes with another way than before.
-fn changed_ways<'w>(from: &'w WayBooks, to: &'w WayBooks) -> BTreeSet<&'w NodeName> {
-    let is_same = |node: &&NodeName| match (from.get(*node), to.get(*node)) {
-        (Some(before), Some(after)) => Arc::ptr_eq(before, after),
-        _ => false,
-    };
-    from.keys().chain(to.keys()).filter(|node| !is_same(node)).collect()
 }

@@ -19,7 +19,7 @@ const HOSTS: u32 = 4;
 const FUNCTIONS: [u32; 4] = [11, 12, 13, 14];
 
 /// Function 1N on host N; the endpoints on the first host and the last.
-fn world() -> (World, Fabric) {
+pub(super) fn world() -> (World, Fabric) {
     let mut world = World::new(HOSTS);
     world.machine(1, 1, &[CUSTOMER]);
     world.machine(2, HOSTS, &[CUSTOMER]);
@@ -32,7 +32,7 @@ fn world() -> (World, Fabric) {
     (world, fabric)
 }
 
-fn routed_chain(world: &mut World, number: u32, functions: &[u32]) -> ChainId {
+pub(super) fn routed_chain(world: &mut World, number: u32, functions: &[u32]) -> ChainId {
     let chain = world.chain(number, 1, functions);
     carry(world, chain, Encapsulation::SourceRouteNative);
     chain

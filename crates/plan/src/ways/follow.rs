@@ -5,6 +5,7 @@ use crate::cables::{Cables, far_ends};
 use crate::inventory::Inventory;
 use crate::sends::{Sending, Sends};
 use catena_model::NodeName;
+use catena_model::limits::ROUTE_PORTS_MAX;
 use catena_model::topology::CableEnd;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,14 +20,23 @@ pub(crate) struct Former<'f> {
 /// Two nodes of which one sends to the other.
 type Pair = (NodeName, NodeName);
 
+/// What became of ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Followed {
+    /// How many were looked for.
+    pub(crate) searches: usize,
+    /// Somebody has a way who had none, or none any more, or one that no header may hold.
+    pub(crate) is_reach_new: bool,
+}
+
 /// Brings the ways to those that are needed. A former one stays while its cables are there, unless a cable that came
-/// makes a shorter one. Answers how many were looked for.
+/// makes a shorter one.
 pub(crate) fn follow(
     books: &mut WayBooks,
     sends: &Sends,
     roads: &Roads<'_>,
     former: &Former<'_>,
-) -> usize {
+) -> Followed {
     let are_same = std::ptr::eq(former.cables, roads.cables);
     let has_grown = !are_same && !roads.cables.is_subset(former.cables);
     let Some(known) = former.sends.filter(|_| !has_grown) else {
@@ -41,19 +51,28 @@ pub(crate) fn follow(
         let origins = sending.origins(roads.inventory.nodes.keys()).into_iter();
         pairs.extend(origins.map(|from| (from.clone(), sending.to.clone())));
     }
-    let mut searches = 0;
+    let mut followed = Followed::default();
     for (from, to) in pairs {
         let legs = books.get(&from).and_then(|ways| ways.get(&to));
         let is_whole = legs.is_some_and(|legs| !legs.iter().any(|leg| gone.contains(leg)));
         if !is_needed(sends, roads.inventory, &from, &to) {
             put(books, from, to, None);
         } else if !is_whole {
-            searches += 1;
             let way = roads.way(&from, &to).ok();
+            followed.take(legs.is_some(), way.as_ref());
             put(books, from, to, way);
         }
     }
-    searches
+    followed
+}
+
+impl Followed {
+    /// A way was looked for.
+    fn take(&mut self, had_one: bool, way: Option<&Vec<CableEnd>>) {
+        self.searches += 1;
+        let is_short = way.is_some_and(|legs| legs.len() < ROUTE_PORTS_MAX);
+        self.is_reach_new |= !had_one || !is_short;
+    }
 }
 
 /// The pairs whose ways lead over cables that are gone.
@@ -89,19 +108,21 @@ fn put(books: &mut WayBooks, from: NodeName, to: NodeName, way: Option<Vec<Cable
     }
 }
 
-fn follow_all(books: &mut WayBooks, sends: &Sends, roads: &Roads<'_>, has_grown: bool) -> usize {
+fn follow_all(books: &mut WayBooks, sends: &Sends, roads: &Roads<'_>, has_grown: bool) -> Followed {
     let far_ends = far_ends(roads.cables);
     let everybody: Vec<&NodeName> = roads.inventory.nodes.keys().collect();
     let mut found: BTreeMap<&NodeName, NodeWays> = BTreeMap::new();
-    let mut searches = 0;
+    let mut followed = Followed::default();
     let pairs = sends.pairs(&everybody);
     for (from, to) in &pairs {
         let former = books.get(*from).and_then(|ways| ways.get(*to));
+        let had_one = former.is_some();
         let former = former.filter(|legs| roads.carries(&far_ends, (from, to), legs));
         let former = former.filter(|legs| !(has_grown && roads.has_shorter(from, to, legs)));
         let legs = former.cloned().or_else(|| {
-            searches += 1;
-            roads.way(from, to).ok()
+            let way = roads.way(from, to).ok();
+            followed.take(had_one, way.as_ref());
+            way
         });
         if let Some(legs) = legs {
             found.entry(*from).or_default().insert((*to).clone(), legs);
@@ -113,5 +134,5 @@ fn follow_all(books: &mut WayBooks, sends: &Sends, roads: &Roads<'_>, has_grown:
             books.insert(node.clone(), Arc::new(ways));
         }
     }
-    searches
+    followed
 }
