@@ -80,7 +80,7 @@ impl Bench {
             Self::Engine(options) => !options.quick,
             Self::Slices(options) => !options.quick,
             Self::Classifier(options) => !options.quick,
-            Self::SourceRoute(options) => !options.quick && !options.planning,
+            Self::SourceRoute(options) => !options.quick,
             Self::Workers(options) => !options.quick,
             Self::ChainTcp(options) => !options.quick,
             Self::Growth(options) => !options.quick,

@@ -55,10 +55,6 @@ impl FatTree {
         self.k.pow(3) / 4
     }
 
-    pub(crate) fn switches(&self) -> usize {
-        5 * self.k.pow(2) / 4
-    }
-
     pub(crate) fn gateway(&self) -> Result<NodeName, BenchError> {
         name("gateway".into())
     }
@@ -140,10 +136,7 @@ mod tests {
         for k in [4, 8] {
             let tree = FatTree::new(k).unwrap();
             let switches = tree.nodes.iter().filter(|(_, role)| *role == NodeRole::Switch).count();
-            assert_eq!(
-                (switches, tree.nodes.len() - switches),
-                (tree.switches(), tree.hosts() + 1)
-            );
+            assert_eq!((switches, tree.nodes.len() - switches), (5 * k * k / 4, tree.hosts() + 1));
             let ends: usize = tree.far_ends.values().map(BTreeMap::len).sum();
             assert_eq!(ends, 2 * (3 * k.pow(3) / 4 + 1));
             for number in 0..tree.hosts() {
