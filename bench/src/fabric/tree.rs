@@ -34,18 +34,18 @@ impl FatTree {
                 let (above, edge) = (name(above)?, name(edge)?);
                 for port in 0..half {
                     let up = (above.clone(), format!("u{port}"));
-                    tree.plug(up, (core(number * half + port)?, format!("p{pod}")));
+                    tree.plug(&up, &(core(number * half + port)?, format!("p{pod}")));
                     let up = (edge.clone(), format!("u{port}"));
-                    tree.plug(up, (name(format!("a{pod}-{port}"))?, format!("d{number}")));
+                    tree.plug(&up, &(name(format!("a{pod}-{port}"))?, format!("d{number}")));
                     let host = tree.host(pod, number, port)?;
-                    tree.plug((host.clone(), "up".into()), (edge.clone(), format!("d{port}")));
+                    tree.plug(&(host.clone(), "up".into()), &(edge.clone(), format!("d{port}")));
                     tree.nodes.push((host, NodeRole::Host));
                 }
                 tree.nodes.extend([(above, NodeRole::Switch), (edge, NodeRole::Switch)]);
             }
         }
         let gateway = tree.gateway()?;
-        tree.plug((gateway.clone(), "up".into()), (core(0)?, "gateway".into()));
+        tree.plug(&(gateway.clone(), "up".into()), &(core(0)?, "gateway".into()));
         tree.nodes.push((gateway, NodeRole::Host));
         Ok(tree)
     }
@@ -75,8 +75,8 @@ impl FatTree {
         self.host(number / (half * half), number / half % half, number % half)
     }
 
-    fn plug(&mut self, one: Plug, other: Plug) {
-        for (end, far) in [(&one, &other), (&other, &one)] {
+    fn plug(&mut self, one: &Plug, other: &Plug) {
+        for (end, far) in [(one, other), (other, one)] {
             self.far_ends.entry(end.0.clone()).or_default().insert(end.1.clone(), far.clone());
         }
     }

@@ -1,5 +1,5 @@
-//! What the paper's evaluation is made of, as formulas: entries of chains, switches of fat trees, bytes between switches
-//! and controller, bytes of headers.
+//! What the paper's evaluation is made of, as formulas: entries of chains, switches of fat trees, bytes between
+//! switches and controller, bytes of headers.
 
 use catena_wire::source_route::classic::{Density, labels_for};
 use catena_wire::source_route::native::PortWidth;

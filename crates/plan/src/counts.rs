@@ -76,13 +76,13 @@ impl<K: Ord + Clone> Counts<K> {
 pub(crate) fn edit_within<K: Ord + Clone, M: Ord + Clone>(
     table: &mut Table<K, Counts<M>>,
     edit: Edit,
-    key: K,
+    key: &K,
     member: M,
 ) {
     let of_key = table.entry(key.clone()).or_default();
     of_key.edit(edit, member);
     if of_key.is_empty() {
-        table.remove(&key);
+        table.remove(key);
     }
 }
 

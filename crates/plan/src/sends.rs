@@ -133,10 +133,10 @@ impl Sends {
     pub(crate) fn edit(&mut self, edit: Edit, path: &PathRecord) {
         for (port, send) in path.sends() {
             let Sending { from, to } = send.clone();
-            edit_within(&mut self.ports, edit, to.clone(), port);
-            edit_within(&mut self.by_origin, edit, from, (to, port));
+            edit_within(&mut self.ports, edit, &to, port);
+            edit_within(&mut self.by_origin, edit, &from, (to, port));
             self.pairs.edit(edit, send.clone());
-            edit_within(&mut self.by_port, edit, port, send);
+            edit_within(&mut self.by_port, edit, &port, send);
         }
     }
 

@@ -167,7 +167,7 @@ impl<'u> Update<'u> {
 
     /// Something brings a network to a node, or does no longer.
     fn edit_use(&mut self, edit: Edit, node: &NodeName, network: NetworkId) {
-        edit_within(&mut self.programs.uses, edit, network, node.clone());
+        edit_within(&mut self.programs.uses, edit, &network, node.clone());
         self.places.insert((node.clone(), network));
     }
 
@@ -183,7 +183,7 @@ impl<'u> Update<'u> {
             {
                 programs.walked.edit(edit, machine);
             }
-            edit_within(&mut programs.port_nodes, edit, port, placed.node.clone());
+            edit_within(&mut programs.port_nodes, edit, &port, placed.node.clone());
             programs.placed.edit(edit, placed.port.network, (port, id));
             self.ports.insert(port);
             for sources in [self.from, self.to] {
@@ -276,7 +276,7 @@ impl<'u> Update<'u> {
                 programs.members.get(&network).is_some_and(|all| all.of(&node) > 0)
             };
             let was_there = is_there(&self.programs);
-            edit_within(&mut self.programs.members, edit, network, node.clone());
+            edit_within(&mut self.programs.members, edit, &network, node.clone());
             if was_there != is_there(&self.programs) {
                 self.networks.insert(network);
             }

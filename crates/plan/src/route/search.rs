@@ -1,5 +1,5 @@
-//! How far all nodes are from one of them: found once, whoever asks for a way to it. Knows cables; refuses to know which
-//! of them carry a chain.
+//! How far all nodes are from one of them: found once, whoever asks for a way to it. Knows cables; refuses to know
+//! which of them carry a chain.
 
 use super::Leg;
 use crate::topology::{NodeNumber, Topology};

@@ -3,7 +3,6 @@
 
 pub(crate) mod checks;
 pub(crate) mod describe;
-mod dump;
 pub(crate) mod follows;
 pub(crate) mod render;
 pub(crate) mod why_not;

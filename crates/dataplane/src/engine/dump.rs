@@ -1,5 +1,5 @@
-//! All that an engine remembers, as text: what passes a node that is to remember nothing leaves it as it was. Knows which
-//! parts count and which are working memory; refuses to know what they mean.
+//! All that an engine remembers, as text: what passes a node that is to remember nothing leaves it as it was.
+//! Knows which parts count and which are working memory; refuses to know what they mean.
 
 use crate::engine::Engine;
 use std::fmt::Debug;
@@ -39,6 +39,7 @@ impl Engine {
             fast_path,
             floods,
             flow_cache,
+            has_flow_stores: _,
             transit: _,
             kernel: _,
         } = self;
