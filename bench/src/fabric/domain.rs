@@ -6,9 +6,11 @@ use crate::error::BenchError;
 use catena_model::id::{ChainId, PortId};
 use catena_model::program::Underlay;
 use catena_model::status::ChainState;
-use catena_model::topology::NodePlace;
+use catena_model::topology::{CableEnd, NodePlace};
 use catena_model::{BlueprintNumber, NodeName};
-use catena_plan::{Blueprint, IndexedIntent, Ledger, News, NodeNews, Reconciler, chain_status};
+use catena_plan::{
+    Blueprint, IndexedIntent, Ledger, News, NodeNews, Reconciler, chain_status, path_routes,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -42,6 +44,13 @@ impl Domain {
 
     pub(crate) fn blueprint(&self) -> &Arc<Blueprint> {
         self.reconciler.blueprint()
+    }
+
+    /// The ways of the packets of all paths.
+    pub(crate) fn routes(&self) -> Vec<Vec<CableEnd>> {
+        let (ledger, inventory) = (&self.blueprint().ledger, self.reconciler.inventory());
+        let routes = ledger.paths.values().flat_map(|path| path_routes(ledger, inventory, path));
+        routes.map(|route| route.ports).collect()
     }
 
     fn tell(&mut self, node: &NodeName, news: NodeNews) {

@@ -19,7 +19,7 @@ const TABLE: usize = 2_000;
 static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
     // Counts, of which there is one: kept as they are.
     let lower = |name: String, unit, goal| {
-        Figure::new(name.leak(), unit, Better::Lower, goal).by(Fold::Sum)
+        Figure::new(name.leak(), unit, Better::Lower, goal).by(Fold::Count)
     };
     let nothing = lower("entries_at_switches".into(), "entries", Goal::Value(0.0));
     let mut all = vec![nothing.by(Fold::Most)];
@@ -38,7 +38,7 @@ static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
         let formula = |functions| format!("entries_formula_{place}_{functions}");
         all.extend(ROWS.map(|functions| lower(formula(functions), "entries", Goal::None)));
         let held = format!("chains_held_{place}_10");
-        all.push(Figure::new(held.leak(), "chains", Better::Higher, Goal::None).by(Fold::Sum));
+        all.push(Figure::new(held.leak(), "chains", Better::Higher, Goal::None).by(Fold::Count));
     }
     for direction in ["up", "down"] {
         all.extend(TREES.map(|k| lower(format!("control_{direction}_k{k}"), "bytes", Goal::None)));
