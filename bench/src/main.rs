@@ -9,6 +9,7 @@ mod classifier;
 mod client;
 mod engine;
 mod error;
+mod fabric;
 mod growth;
 mod load;
 mod machine;

@@ -36,6 +36,8 @@ pub(crate) enum Fold {
     Sum,
     /// The largest.
     Most,
+    /// That of the last: a count that is the same each time.
+    Count,
 }
 
 /// A figure: what its samples mean.
@@ -64,13 +66,14 @@ impl Figure {
             Fold::Median => median(samples),
             Fold::Sum => (!samples.is_empty()).then(|| samples.iter().sum()),
             Fold::Most => samples.iter().copied().reduce(f64::max),
+            Fold::Count => samples.last().copied(),
         }
     }
 
     /// A sample as it is kept: counts whole, all else as far as a measurement can tell.
     pub(crate) fn rounded(&self, sample: f64) -> f64 {
         match self.fold {
-            Fold::Sum => sample,
+            Fold::Sum | Fold::Count => sample,
             Fold::Median | Fold::Most => significant(sample),
         }
     }

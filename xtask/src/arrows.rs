@@ -20,7 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("agent", &["fastpath", "protocol", "model", "kernel", "wire"]),
     ("lab", &["kernel", "client", "io", "model", "wire"]),
     ("cli", &["controller", "agent", "dataplane", "lab", "kernel", "client", "model"]),
-    ("bench", &["client", "dataplane", "fastpath", "io", "kernel", "lab", "model", "wire"]),
+    ("bench", &["client", "dataplane", "fastpath", "io", "kernel", "lab", "model", "plan", "wire"]),
     ("rig", &["dataplane", "io", "model", "plan", "wire"]),
     (
         "targets",

@@ -1,7 +1,11 @@
 //! What a switch costs that reads the way of a frame in the frame, beside one that looks it up: the same loop, the
 //! same buffers, the same outputs. In memory and on one core.
 
+mod entries;
+mod entry_figures;
+mod paper;
 mod peers;
+mod planning;
 mod source;
 mod switch;
 
@@ -50,6 +54,43 @@ const ELEMENT_NS: f64 = 15.0;
 const HEADER_US: f64 = 2.0;
 const MPPS: f64 = 15.0;
 
+/// What is done, for people.
+const ABOUT: &str = "A switch between links, nanoseconds of processor time per frame of 64 bytes, in \
+    vectors of 256, source and sink included, but for `element` (reading the port, \
+    writing the counter, finding the exit, over frames that stand in memory one behind \
+    the other) and `header` (ten ports of a known way and a path to bytes, by the \
+    format alone). 65,536 headers of ten ports in the profile `native`, at random \
+    places of their way. The peers are forwarders of our own in the same loop, with \
+    the same buffers and outputs: an exact match of the five-tuple in a table with \
+    open addressing, and the longest of 380,000 prefixes by a table of 2^24 places; \
+    both ask for the memory of 32 packets before they look. They count packets and \
+    bytes by port, ours keeps its whole account. Measured in turns.\n\n\
+    `plan_…`: the real planner in process, processor time of its thread, without store and \
+    network, over fat trees of switches with k ports (k = 32: 1,280 switches, 8,193 hosts) \
+    whose nodes acknowledge at once: all nodes met and all links found; 1,000 chains of one \
+    to ten functions of 100 tenants declared at once, until packets of each go through it; \
+    one chain more («peer»: the same among none); a cable between switches that dies \
+    («ways»: how many turned, of how many). Five samples of `one_more`, and one of \
+    everything else, a run.\n\n\
+    `entries_…`: counted in the planner's programs for one chain from a gateway at a core \
+    switch of the tree with k = 8, one way or both: headers that hosts write, beside the \
+    switches that its packets visit (3N in a pod, 5N - 2 across pods), which is what a \
+    network of rules needs entries for. `ports`: ports in all its headers, the hosts' own \
+    links and the functions' ports included (5N in a pod); `hosts`: paths, rules and port \
+    numbers that hosts know beside; `told_bytes`: bytes of all changes of programs until \
+    the chain is in force. Each header leads to one function, as every host writes the \
+    next: one for each function, where `entries_formula` has one for each ten switches, \
+    with an edge at every switch and functions that change nothing. `chains_held`: chains \
+    of ten functions by tables of 2,000 entries, at hosts beside at switches. \
+    `control_…`: by the sizes of OpenFlow 1.0 (packet-in 146 bytes, flow-mod 80, headers \
+    132), a flow's bytes in the paper's model, where each switch asks, or each at the \
+    core; for a chain of ten functions beside a controller that is asked switch by switch \
+    and beside one that tells the whole way at once. Source routing does not win \
+    everywhere: from switches to a controller that tells the whole way at once, it saves \
+    nothing; the five times fewer bytes upwards of the paper are those of five times fewer \
+    switches that ask. `bytes_…`: what a header adds for ten and thirty ports: above \
+    eleven, stacks of labels are longer than a header of plain ports would be.";
+
 /// All figures, in the order of the table.
 pub(crate) fn figures() -> Vec<Figure> {
     let lower = |name, unit, goal| Figure::new(name, unit, Better::Lower, goal);
@@ -62,6 +103,8 @@ pub(crate) fn figures() -> Vec<Figure> {
     all.extend(SIZES.map(|(_, name)| lower(name, "ns", Goal::None)));
     all.extend(ENTRIES.map(|(_, name, goal)| lower(name, "ns", Goal::Ratio(goal))));
     all.push(lower("vs_lpm_380k", "ns", Goal::Ratio(1.3)));
+    all.extend(planning::figures());
+    all.extend(entry_figures::figures());
     all
 }
 
@@ -74,22 +117,15 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
     header(samples, &mut notes)?;
     sizes(samples, &mut notes)?;
     beside(samples, &mut notes)?;
-    let plots = vec![plot(&notes)];
+    planning::measure(options.quick, &mut notes)?;
+    entry_figures::measure(&mut notes)?;
+    let mut plots = vec![plot(&notes), planning::plot(&notes)];
+    plots.extend(entry_figures::plots(&notes));
     let text = |key: &str, value: String| (key.to_owned(), value);
-    let about = "A switch between links, nanoseconds of processor time per frame of 64 bytes, in \
-                 vectors of 256, source and sink included, but for `element` (reading the port, \
-                 writing the counter, finding the exit, over frames that stand in memory one behind \
-                 the other) and `header` (ten ports of a known way and a path to bytes, by the \
-                 format alone). 65,536 headers of ten ports in the profile `native`, at random \
-                 places of their way. The peers are forwarders of our own in the same loop, with \
-                 the same buffers and outputs: an exact match of the five-tuple in a table with \
-                 open addressing, and the longest of 380,000 prefixes by a table of 2^24 places; \
-                 both ask for the memory of 32 packets before they look. They count packets and \
-                 bytes by port, ours keeps its whole account. Measured in turns.";
     publish(
         Run {
             name: "source-route",
-            about: about.into(),
+            about: ABOUT.into(),
             versions: [text("ours", env!("CARGO_PKG_VERSION").into())].into(),
             options: [
                 text("quick", options.quick.to_string()),

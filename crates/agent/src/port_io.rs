@@ -15,6 +15,8 @@ use std::os::fd::OwnedFd;
 
 /// What `rtnetlink` calls a TAP.
 const TAP_KIND: &str = "tun";
+/// What stands in front of the payload of a frame at most: addresses, a tag, a type.
+const TAGGED_ETHERNET_BYTES: u32 = 18;
 
 /// The kind of port of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub(crate) struct Given {
     pub(crate) descriptors: Vec<OwnedFd>,
     /// Index of the interface on the node; 0: it is not there.
     pub(crate) interface: u32,
+    /// Of a link, the longest frame that it carries; 0: super-frames come, too.
+    pub(crate) frame_bytes_max: u32,
     /// How the kernel's program knows it, if it does.
     pub(crate) known: Option<Known>,
     /// The function's end finishes checksums now, which it did not before.
@@ -57,6 +61,7 @@ impl Given {
             kind: PortKind::PacketRing,
             descriptors: vec![socket],
             interface: side.ifindex,
+            frame_bytes_max: 0,
             known,
             has_changed_checksums: false,
         })
@@ -68,6 +73,7 @@ impl Given {
             kind: PortKind::PacketRing,
             descriptors: vec![packet::open_link_socket(node, &link.name)?],
             interface: link.index,
+            frame_bytes_max: link.mtu.saturating_add(TAGGED_ETHERNET_BYTES),
             known: None,
             has_changed_checksums: false,
         })
@@ -96,6 +102,7 @@ impl Given {
             kind: PortKind::Xdp,
             descriptors: vec![opened.socket, opened.map, opened.link],
             interface: side.ifindex,
+            frame_bytes_max: 0,
             known: None,
             has_changed_checksums,
         })
@@ -119,6 +126,7 @@ impl Given {
             kind: PortKind::Tap,
             descriptors: vec![file],
             interface: 0,
+            frame_bytes_max: 0,
             known: None,
             has_changed_checksums: false,
         })

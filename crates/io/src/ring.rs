@@ -27,6 +27,9 @@ pub const RING_SLOTS_MAX: u32 = 16_384;
 pub const RING_SLOT_BYTES_DEFAULT: u32 = 69_632;
 /// Smallest slot, in bytes: holds an ordinary frame of 1,500 bytes MTU.
 pub const RING_SLOT_BYTES_MIN: u32 = 4_096;
+/// What the kernel writes in front of a frame in its slot, at most: its words, where the frame came from, and room
+/// that aligns what follows.
+const SLOT_WORDS_BYTES: u32 = 160;
 /// Largest slot, in bytes.
 pub const RING_SLOT_BYTES_MAX: u32 = 1 << 20;
 
@@ -55,6 +58,17 @@ pub struct RingConfig {
 impl RingConfig {
     /// Of a socket that only sends: as small as a ring can be.
     pub const SENDING: Self = Self { slots: 1, slot_bytes: RING_SLOT_BYTES_MIN };
+
+    /// With slots for frames of at most so many bytes, none of them a super-frame.
+    #[must_use]
+    pub const fn of_frames(longest: u32) -> Self {
+        let bytes = longest.saturating_add(SLOT_WORDS_BYTES);
+        let slot_bytes = match bytes > RING_SLOT_BYTES_DEFAULT {
+            true => RING_SLOT_BYTES_DEFAULT,
+            false => bytes.next_multiple_of(RING_SLOT_BYTES_MIN),
+        };
+        Self { slots: RING_SLOTS_DEFAULT, slot_bytes }
+    }
 }
 
 impl Default for RingConfig {

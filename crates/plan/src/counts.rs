@@ -72,6 +72,20 @@ impl<K: Ord + Clone> Counts<K> {
     }
 }
 
+/// One member more or less of a key's; a key without members is none.
+pub(crate) fn edit_within<K: Ord + Clone, M: Ord + Clone>(
+    table: &mut Table<K, Counts<M>>,
+    edit: Edit,
+    key: &K,
+    member: M,
+) {
+    let of_key = table.entry(key.clone()).or_default();
+    of_key.edit(edit, member);
+    if of_key.is_empty() {
+        table.remove(key);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,6 +13,7 @@
 extern crate self as catena_plan;
 
 mod advance;
+mod atlas;
 mod blueprint;
 mod cables;
 mod check;

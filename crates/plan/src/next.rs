@@ -1,6 +1,7 @@
 //! One step forward: from the blueprint that is, to the one that should follow, if any should.
 
 use crate::advance::Step;
+use crate::atlas::Atlas;
 use crate::blueprint::Blueprint;
 use crate::cables::remembered;
 use crate::graph::{Graphs, groups};
@@ -10,12 +11,12 @@ use crate::inventory::Inventory;
 use crate::ledger::{Direction, Ledger, PathPhase, PathRecord, SliceReach};
 use crate::link::link;
 use crate::pins::{release_pins, turn_again};
-use crate::port_numbers::{self, number_ports};
+use crate::port_numbers::{self, Known, have_same_links, number_ports};
 use crate::programs::Programs;
 use crate::rounds;
 use crate::slices::{SliceBook, classifier_of, next_slices, settled, with_all_nodes};
 use crate::touched::{self, Looked};
-use crate::ways::{self, Roads};
+use crate::ways::{self, Followed, Former, Roads};
 use catena_model::id::ChainId;
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use std::collections::BTreeSet;
@@ -43,7 +44,9 @@ pub fn converged(previous: &Blueprint, intent: &IndexedIntent, inventory: &Inven
     // No entry differs, but what entries are counted by may.
     let programs = previous.following_programs(&previous.ledger, intent, inventory);
     let (slices, programs) = settled(previous, programs, intent, inventory);
-    let looked = Looked::new(intent, inventory, &slices);
+    let known = previous.looked_among(inventory).filter(|known| known.told == inventory.told);
+    let atlas = known.map(|known| known.atlas.clone()).unwrap_or_default();
+    let looked = Looked::new(intent, inventory, &slices, atlas);
     Blueprint { programs, slices, looked: Some(Arc::new(looked)), ..previous.clone() }
 }
 
@@ -63,8 +66,8 @@ fn next_chains(
     ledger.number = number;
     ledger.unserved = BTreeSet::new();
     ledger.release_forgotten(inventory);
-    route(previous, &mut ledger, inventory);
-    if ledger.cables != previous.ledger.cables {
+    let (followed, mut atlas) = route(previous, &mut ledger, inventory);
+    if followed.is_reach_new {
         touched.extend(touched::by_source_routes(&ledger, intent));
     }
     release_pins(&mut ledger, inventory);
@@ -72,7 +75,7 @@ fn next_chains(
     let groups = groups(&ledger, &graphs, &touched);
     supersede_unwanted(&mut ledger, intent, &graphs, &touched);
     let cables = Arc::clone(&ledger.cables);
-    let roads = Roads::new(&cables, inventory, ledger.choice_seed);
+    let roads = Roads::new(&cables, inventory, ledger.choice_seed, atlas.clone());
     let mut step =
         Step { previous, ledger: &mut ledger, intent, inventory, graphs: &graphs, roads: &roads };
     let is_turning = |group: &&Vec<ChainId>| !step.is_shaped(group);
@@ -86,7 +89,7 @@ fn next_chains(
     link(&mut ledger, inventory, &turning);
     reach(&mut ledger, &slices, intent, inventory, &touched);
     if ledger.paths.sends() != previous.ledger.paths.sends() {
-        route(previous, &mut ledger, inventory);
+        (_, atlas) = route(previous, &mut ledger, inventory);
     }
     learn_routes(previous, &mut ledger);
 
@@ -107,7 +110,7 @@ fn next_chains(
     let former = (&*previous.ledger, inventory);
     port_numbers::note_needs(&mut ledger.port_numbers, &programs, former, number);
     note_needs(previous, &mut ledger, &changed, &programs, inventory);
-    let looked = Some(Arc::new(Looked::new(intent, inventory, &slices)));
+    let looked = Some(Arc::new(Looked::new(intent, inventory, &slices, atlas)));
     let ledger = Arc::new(ledger);
     Some(Blueprint { number, parent: previous.number, programs, ledger, slices, looked })
 }
@@ -123,7 +126,8 @@ fn learn_routes(previous: &Blueprint, ledger: &mut Ledger) {
             && path.encapsulation.is_source_route()
             && path.since != ledger.number
     };
-    let waiting = ledger.paths.iter().filter(|(_, path)| waits(path)).map(|(id, _)| *id);
+    let chains = ledger.paths.waiting().flat_map(|chain| ledger.paths.of_chain(chain));
+    let waiting = chains.filter(|(_, path)| waits(path)).map(|(id, _)| id);
     for id in waiting.collect::<Vec<PathId>>() {
         ledger.paths.update(id, |path| {
             path.since = ledger.number;
@@ -132,29 +136,32 @@ fn learn_routes(previous: &Blueprint, ledger: &mut Ledger) {
     }
 }
 
-/// Brings port numbers, cables and ways to what nodes told and paths need.
-fn route(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) {
+/// Brings port numbers, cables and ways to what nodes told and paths need. Answers what became of ways, and
+/// what the cables make up.
+fn route(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) -> (Followed, Atlas) {
     let Ledger { port_numbers, cables, ways, rounds, paths, .. } = ledger;
     let looked = previous.looked_among(inventory);
-    let are_sends_new = looked.is_none() || paths.sends() != previous.ledger.paths.sends();
-    number_ports(port_numbers, inventory, (paths.sends(), are_sends_new), ledger.number);
-    if paths.sends().is_empty()
-        || looked.is_none_or(|looked| looked.told != inventory.told)
-        || *port_numbers != previous.ledger.port_numbers
-    {
+    let (former, sends) = (&previous.ledger, paths.sends());
+    let known = looked.map(|looked| Known {
+        sends: former.paths.sends(),
+        nodes: [&looked.nodes, &looked.switches],
+    });
+    number_ports(port_numbers, inventory, (sends, known), ledger.number);
+    let is_told = looked.is_some_and(|looked| looked.told == inventory.told);
+    if sends.is_empty() || !is_told || !have_same_links(port_numbers, &former.port_numbers) {
         let now = remembered(cables, inventory, port_numbers);
         if **cables != now {
             *cables = Arc::new(now);
         }
     }
-    let former = &previous.ledger.cables;
-    if are_sends_new || !Arc::ptr_eq(cables, former) {
-        let roads = Roads::new(cables, inventory, ledger.choice_seed);
-        let pairs = paths.sends().pairs(&inventory.nodes.keys().collect::<Vec<_>>());
-        let has_grown = !cables.is_subset(former);
-        ways::follow(ways, &pairs, &roads, has_grown);
-        rounds::follow(rounds, ways, &roads, has_grown);
-    }
+    let is_same = is_told && Arc::ptr_eq(cables, &former.cables);
+    let atlas = looked.filter(|_| is_same).map(|looked| looked.atlas.clone()).unwrap_or_default();
+    let roads = Roads::new(cables, inventory, ledger.choice_seed, atlas.clone());
+    let known = looked.map(|_| former.paths.sends());
+    let former = Former { cables: &former.cables, sends: known };
+    let followed = ways::follow(ways, sends, &roads, &former);
+    rounds::follow(rounds, (&previous.ledger.ways, ways), &roads, former.cables);
+    (followed, atlas)
 }
 
 /// Paths are known where slices with their hops are classified, and where they shall be.

@@ -2,7 +2,7 @@
 //! what it stands for, and rests when that is gone: packets may still carry it. Knows names and numbers; refuses to
 //! know what is at the other end.
 
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::Ledger;
 use crate::programs::Programs;
 use crate::rounds;
@@ -181,27 +181,46 @@ impl PortNumbers {
     }
 }
 
+/// What the numbers are of that are there.
+pub(crate) struct Known<'k> {
+    pub(crate) sends: &'k Sends,
+    pub(crate) nodes: [&'k BTreeMap<NodeName, NodeFacts>; 2],
+}
+
+impl Known<'_> {
+    fn links(&self, node: &NodeName) -> Option<&BTreeSet<String>> {
+        self.nodes.iter().find_map(|nodes| nodes.get(node))?.links.as_deref()
+    }
+}
+
 /// Brings the numbers of all nodes to the links that they tell of, and to the ports that source routes lead to. The
-/// links of a node that has not told yet stay as they are; those of one that is forgotten rest.
+/// links of a node that has not told yet stay as they are; those of one that is forgotten rest. Those of
+/// which what was `known` before is the same are not looked at.
 pub(crate) fn number_ports(
     books: &mut NumberBooks,
     inventory: &Inventory,
-    (sends, are_sends_new): (&Sends, bool),
+    (sends, known): (&Sends, Option<Known<'_>>),
     number: BlueprintNumber,
 ) {
-    let (nothing, no_ports) = (BTreeSet::new(), BTreeSet::new());
-    let ports_by_node = OnceCell::new();
+    let nothing = BTreeSet::new();
+    let changed = known.as_ref().map(|known| sends.changed_nodes(known.sends));
     let forgotten = books.keys().filter(|node| !inventory.knows(node)).cloned();
     let forgotten: Vec<NodeName> = forgotten.collect();
     let told = inventory.all().map(|(node, _, facts)| (node, facts.links.as_deref()));
     for (node, links) in told.chain(forgotten.iter().map(|node| (node, Some(&nothing)))) {
+        let former = known.as_ref().and_then(|known| known.links(node));
         let known = books.get(node);
         let is_empty = || links.is_none_or(BTreeSet::is_empty);
-        if !are_sends_new && known.map_or_else(is_empty, |book| book.is_settled(links)) {
+        let has_changed = changed.as_ref().is_none_or(|changed| changed.contains(node));
+        let are_same = former.zip(links).is_some_and(|(one, other)| std::ptr::eq(one, other));
+        let is_settled = |book: &Arc<PortNumbers>| match are_same {
+            true => book.resting.is_empty(),
+            false => book.is_settled(links),
+        };
+        if !has_changed && known.map_or_else(is_empty, is_settled) {
             continue;
         }
-        let ports = ports_by_node.get_or_init(|| sends.ports_by_node());
-        let ports = ports.get(node).unwrap_or(&no_ports);
+        let ports = &sends.ports_at(node);
         if known.is_none() && is_empty() && ports.is_empty() {
             continue;
         }
@@ -214,6 +233,34 @@ pub(crate) fn number_ports(
             books.insert(node.clone(), Arc::new(book));
         }
     }
+}
+
+/// Has each link the number that it has there?
+pub(crate) fn have_same_links(one: &NumberBooks, other: &NumberBooks) -> bool {
+    let links = |books: &'_ NumberBooks, node| books.get(node).map(|book| book.links.clone());
+    let changed = changed(one, other).into_iter();
+    let mut changed = changed.map(|node| [one, other].map(|books| links(books, node)));
+    changed.all(|[one, other]| one.unwrap_or_default() == other.unwrap_or_default())
+}
+
+/// The nodes whose book is another, as copies share books that are the same.
+pub(crate) fn changed<'b, B>(
+    one: &'b BTreeMap<NodeName, Arc<B>>,
+    other: &'b BTreeMap<NodeName, Arc<B>>,
+) -> Vec<&'b NodeName> {
+    let mut others = other.iter().peekable();
+    let mut changed = Vec::new();
+    for (node, book) in one {
+        while let Some((added, _)) = others.next_if(|(other, _)| *other < node) {
+            changed.push(added);
+        }
+        let same = others.next_if(|(other, _)| *other == node);
+        if same.is_none_or(|(_, other)| !Arc::ptr_eq(book, other)) {
+            changed.push(node);
+        }
+    }
+    changed.extend(others.map(|(node, _)| node));
+    changed
 }
 
 impl RestingNumber {
@@ -237,8 +284,7 @@ pub(crate) fn note_needs(
     let needs = |node: &NodeName| programs.get(node).map_or(number, |program| program.number);
     let sends = former.paths.sends();
     let may_send = |node: &&NodeName| {
-        !inventory.has_acknowledged(node, needs(node))
-            && sends.iter().any(|(_, send)| send.is_from(node))
+        !inventory.has_acknowledged(node, needs(node)) && sends.from(node, true).next().is_some()
     };
     let lagging: OnceCell<Vec<&NodeName>> = OnceCell::new();
     for (node, book) in books {

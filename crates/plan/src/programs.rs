@@ -3,25 +3,29 @@
 //!
 //! Nothing is looked at but what differs between two steps and the entries that this touches.
 
+mod begun;
 mod routes;
 mod update;
 
 use crate::counts::Counts;
 use crate::index::{IndexedIntent, Member, Relation};
-use crate::intent::{Intent, Table};
+use crate::intent::{Intent, Table, differences};
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::Ledger;
 use crate::paths::Paths;
 use crate::port_numbers::NumberBooks;
 use crate::rounds::RoundBooks;
 use crate::ways::WayBooks;
+use begun::Tunnels;
 use catena_model::discovery::DiscoveryKey;
 use catena_model::entry::{Entries, Program, ProgramVersion, TableDiff};
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{PortEntry, PortRole};
 use catena_model::resource::Port;
 use catena_model::{BlueprintNumber, NodeName, PathId, ProjectId};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use update::Update;
 
 /// A machine: its owner and its name.
@@ -47,9 +51,9 @@ impl Member for Placed {
 #[derive(Clone, Debug, Default)]
 pub struct Programs {
     /// Those of hosts.
-    nodes: BTreeMap<NodeName, Program>,
+    nodes: Table<NodeName, Program>,
     /// Those of switches, which know nothing of tenants.
-    switches: BTreeMap<NodeName, Program>,
+    switches: Table<NodeName, Program>,
     /// What nodes without a program here were told, as a former controller wrote it down.
     remembered: BTreeMap<NodeName, ProgramVersion>,
     /// The paths over each port.
@@ -64,8 +68,14 @@ pub struct Programs {
     walked: Counts<Machine>,
     /// How many declared ports of a network a node has.
     members: Table<NetworkId, Counts<NodeName>>,
-    /// How many ports and paths bring a network to a node.
-    uses: Counts<(NodeName, NetworkId)>,
+    /// Those that may have become others since they were numbered.
+    touched: BTreeSet<NodeName>,
+    /// What each host has but for itself.
+    tunnels: Tunnels,
+    /// How many ports and paths bring a network to each node.
+    uses: Table<NetworkId, Counts<NodeName>>,
+    /// The nodes that have an entry of a port.
+    holders: Table<PortId, Arc<[NodeName]>>,
 }
 
 impl PartialEq for Programs {
@@ -123,6 +133,7 @@ impl Programs {
     }
 
     /// None yet, but what nodes were told before is known again by number and digest.
+    #[must_use]
     pub(crate) fn remembering(remembered: BTreeMap<NodeName, ProgramVersion>) -> Self {
         Self { remembered, ..Self::default() }
     }
@@ -135,12 +146,15 @@ impl Programs {
 
     /// Those of a host: nothing of tenants is told to a switch.
     pub(crate) fn entries_mut(&mut self, node: &NodeName) -> Option<&mut Entries> {
-        self.nodes.get_mut(node).map(|program| &mut program.entries)
+        let program = self.nodes.get_mut(node)?;
+        touch(&mut self.touched, node);
+        Some(&mut program.entries)
     }
 
     /// Those of any node.
     fn entries_of_any_mut(&mut self, node: &NodeName) -> Option<&mut Entries> {
         let program = self.nodes.get_mut(node).or_else(|| self.switches.get_mut(node))?;
+        touch(&mut self.touched, node);
         Some(&mut program.entries)
     }
 
@@ -150,12 +164,15 @@ impl Programs {
         program.or_else(|| self.remembered.get(node).copied())
     }
 
-    /// The nodes that were told something else by `former`, or nothing.
+    /// The nodes that were told something else by `former`, or nothing. Costs what differs.
     pub fn since<'p>(
         &'p self,
         former: &'p Self,
     ) -> impl Iterator<Item = (&'p NodeName, &'p Program)> {
-        self.iter().filter(|(node, program)| former.version(node) != Some(program.version()))
+        let hosts = differences(&former.nodes, &self.nodes);
+        let changed = hosts.chain(differences(&former.switches, &self.switches));
+        let changed = changed.filter_map(|(node, _, program)| Some((node, program?)));
+        changed.filter(|(node, program)| former.version(node) != Some(program.version()))
     }
 
     /// What each program has else than before, table by table; costs what that is.
@@ -189,30 +206,6 @@ impl Programs {
         Update::new(begun, from.unwrap_or(nothing), to).finish()
     }
 
-    /// Programs that know the other hosts and slices, and nothing else; of switches, themselves alone.
-    fn begin(&self, to: Sources<'_>, domain: Domain) -> Self {
-        let (nodes, alone) = (to.nodes, BTreeMap::new());
-        let program = |node: &NodeName, facts: &NodeFacts| {
-            let mut entries = update::of_nodes(node, facts, nodes, domain);
-            if let Some(known) = self.nodes.get(node) {
-                entries.slices = known.entries.slices.clone();
-                entries.slice_paths = known.entries.slice_paths.clone();
-            }
-            Program { entries, ..Program::default() }
-        };
-        let begun = nodes.iter().map(|(node, facts)| (node.clone(), program(node, facts)));
-        let switches = to.switches.iter().map(|(node, facts)| {
-            let entries = update::of_nodes(node, facts, &alone, domain);
-            (node.clone(), Program { entries, ..Program::default() })
-        });
-        Self {
-            nodes: begun.collect(),
-            switches: switches.collect(),
-            remembered: self.remembered.clone(),
-            ..Self::default()
-        }
-    }
-
     /// The same, each with this number if it is another than before, or among those that are to have
     /// it.
     pub(crate) fn numbered(
@@ -221,10 +214,21 @@ impl Programs {
         number: BlueprintNumber,
         anew: &BTreeSet<NodeName>,
     ) -> Self {
-        for (node, program) in self.nodes.iter_mut().chain(&mut self.switches) {
+        let touched = std::mem::take(&mut self.touched);
+        let (tunnels, common) = (self.tunnels.clone(), OnceCell::new());
+        for node in touched.union(anew) {
+            let is_host = self.nodes.contains_key(node);
+            let begun = || match is_host {
+                true => common.get_or_init(|| begun::common(&tunnels)).clone(),
+                false => Program::default(),
+            };
+            let known = former.get(node).cloned().unwrap_or_else(begun);
+            let Some(program) = self.nodes.get_mut(node).or_else(|| self.switches.get_mut(node))
+            else {
+                continue;
+            };
             let entries = std::mem::take(&mut program.entries);
-            let known = former.get(node);
-            *program = known.cloned().unwrap_or_default().following(number, entries);
+            *program = known.following(number, entries);
             let is_known = |told: &ProgramVersion| told.digest == program.digest;
             if let Some(told) = former.version(node).filter(is_known)
                 && !anew.contains(node)
@@ -233,6 +237,12 @@ impl Programs {
             }
         }
         self
+    }
+}
+
+fn touch(touched: &mut BTreeSet<NodeName>, node: &NodeName) {
+    if !touched.contains(node) {
+        touched.insert(node.clone());
     }
 }
 

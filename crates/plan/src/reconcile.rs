@@ -10,6 +10,7 @@ use crate::index::IndexedIntent;
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::{Ledger, PathPhase};
 use crate::next::{converged, next};
+use crate::programs::Programs;
 use crate::slices::{SliceBlock, SliceBook};
 use catena_model::entry::{Program, ProgramVersion};
 use catena_model::id::{InstanceId, PortId};
@@ -118,8 +119,8 @@ pub struct Reconciler {
     inventory: Inventory,
     /// The session that speaks for each node.
     sessions: BTreeMap<NodeName, u64>,
-    /// The program that was handed out last for each node.
-    handed: BTreeMap<NodeName, ProgramVersion>,
+    /// Those that were handed out last.
+    handed: Programs,
 }
 
 impl Reconciler {
@@ -135,7 +136,7 @@ impl Reconciler {
             blueprint: Arc::new(Blueprint::resume(ledger, told)),
             inventory: Inventory::of(nodes),
             sessions: BTreeMap::new(),
-            handed: BTreeMap::new(),
+            handed: Programs::default(),
         }
     }
 
@@ -302,13 +303,10 @@ impl Reconciler {
     /// The programs that changed since this was asked last.
     #[must_use = "they count as handed out"]
     pub fn hand_out(&mut self) -> Vec<(NodeName, Program)> {
-        let mut changed = Vec::new();
-        for (node, program) in self.blueprint.programs.iter() {
-            let version = program.version();
-            if self.handed.insert(node.clone(), version) != Some(version) {
-                changed.push((node.clone(), program.clone()));
-            }
-        }
+        let programs = self.blueprint.programs.clone();
+        let changed = programs.since(&self.handed);
+        let changed = changed.map(|(node, program)| (node.clone(), program.clone())).collect();
+        self.handed = programs;
         changed
     }
 }

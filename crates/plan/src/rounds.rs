@@ -1,9 +1,9 @@
 //! The ways round the cables of ways, as they are remembered: one that leads over cables that are there stays what it
 //! is. Knows ways and cables; refuses to know which cables are dead.
 
-use crate::cables::far_ends;
+use crate::cables::{Cables, far_ends};
 use crate::route::{Leg, detours};
-use crate::ways::{Roads, WayBooks};
+use crate::ways::{NodeWays, Roads, WayBooks};
 use catena_model::NodeName;
 use catena_model::limits::ROUTE_DETOUR_BYTES_MAX;
 use catena_model::program::DetourEntry;
@@ -65,18 +65,29 @@ impl Round {
 }
 
 /// Brings them to the ways there are. What leads over cables that are there stays; it is looked for anew where a way
-/// is another, where a cable of one has gone, and where one may be made by cables that came (`has_grown`). Answers
-/// of how many ways.
+/// is another, where a cable of one has gone, and where one may be made by cables that came. Answers of how many ways.
 pub(crate) fn follow(
     books: &mut RoundBooks,
-    ways: &WayBooks,
+    (former_ways, ways): (&WayBooks, &WayBooks),
     roads: &Roads<'_>,
-    has_grown: bool,
+    former_cables: &Cables,
 ) -> usize {
+    let are_same = std::ptr::eq(former_cables, roads.cables());
+    let has_grown = !are_same && !roads.cables().is_subset(former_cables);
+    let is_same = |node: &NodeName, ways: &Arc<NodeWays>| {
+        are_same && former_ways.get(node).is_some_and(|former| Arc::ptr_eq(former, ways))
+    };
+    let changed: Vec<_> = ways
+        .iter()
+        .filter(|(node, ways)| !(books.contains_key(*node) && is_same(node, ways)))
+        .collect();
+    books.retain(|node, _| ways.contains_key(node));
+    if changed.is_empty() {
+        return 0;
+    }
     let far_ends = far_ends(roads.cables());
     let mut searches = 0;
-    books.retain(|node, _| ways.contains_key(node));
-    for (from, ways) in ways {
+    for (from, ways) in changed {
         let former = books.get(from);
         let mut next = NodeRounds::new();
         for (to, legs) in ways.iter() {

@@ -6,14 +6,15 @@
 
 mod detours;
 mod pathlets;
+mod search;
 
 pub use detours::{RouteDetour, detours};
 pub use pathlets::{Border, pathlets};
+pub(crate) use search::Search;
 
-use crate::topology::{NodeNumber, Topology};
+use crate::topology::Topology;
 use catena_model::NodeName;
 use catena_model::topology::{NodeRole, PortNumber};
-use std::collections::VecDeque;
 
 /// A node and the port by which a frame leaves it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,9 +70,8 @@ pub fn way(
     let number =
         |node: &NodeName| topology.number(node).ok_or_else(|| RouteError::Unknown(node.clone()));
     let (start, end) = (number(from)?, number(to)?);
-    let best = Best::towards(topology, end, start, tie);
     let no_way = || RouteError::NoWay { from: from.clone(), to: to.clone() };
-    best.legs(topology, start).ok_or_else(no_way)
+    Search::towards(topology, end).legs(topology, start, tie).ok_or_else(no_way)
 }
 
 /// The legs of a chain over its stops, and where headers may begin.
@@ -104,89 +104,6 @@ pub fn legs(
         is_behind_rewriter = to.rewrites;
     }
     Ok((legs, borders))
-}
-
-/// What is best to reach one node from all others: by how many cables, with which load, and by which edge first.
-struct Best {
-    of: Vec<Option<Reach>>,
-    end: NodeNumber,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Reach {
-    cables: u32,
-    load: u64,
-    tie: u64,
-    /// Place among the node's edges.
-    edge: usize,
-}
-
-impl Best {
-    /// The best of all nodes that are no further from the end than `start`.
-    fn towards(topology: &Topology, end: NodeNumber, start: NodeNumber, tie: u64) -> Self {
-        let mut best = Self { of: vec![None; topology.len()], end };
-        let mut cables = vec![u32::MAX; topology.len()];
-        cables[end as usize] = 0;
-        let mut queue = VecDeque::from([end]);
-        while let Some(node) = queue.pop_front() {
-            if node != end {
-                // All that are nearer have been seen.
-                best.of[node as usize] = best.choose(topology, node, &cables, tie);
-            }
-            if node == start {
-                break;
-            }
-            // Only a switch passes on.
-            if node != end && topology.kind(node).role != NodeRole::Switch {
-                continue;
-            }
-            for edge in topology.edges(node) {
-                if cables[edge.to as usize] == u32::MAX {
-                    cables[edge.to as usize] = cables[node as usize] + 1;
-                    queue.push_back(edge.to);
-                }
-            }
-        }
-        best
-    }
-
-    fn choose(
-        &self,
-        topology: &Topology,
-        node: NodeNumber,
-        cables: &[u32],
-        tie: u64,
-    ) -> Option<Reach> {
-        let own = cables[node as usize];
-        let reaches = topology.edges(node).iter().enumerate().filter_map(|(place, edge)| {
-            if cables[edge.to as usize] >= own || !self.passes(topology, edge.to) {
-                return None;
-            }
-            let behind = self.of[edge.to as usize].map_or(0, |reach| reach.load);
-            Some(Reach {
-                cables: own,
-                load: behind + u64::from(edge.load_permille),
-                tie: topology.tie(node, edge.port, tie),
-                edge: place,
-            })
-        });
-        reaches.min()
-    }
-
-    fn passes(&self, topology: &Topology, node: NodeNumber) -> bool {
-        node == self.end || topology.kind(node).role == NodeRole::Switch
-    }
-
-    fn legs(&self, topology: &Topology, start: NodeNumber) -> Option<Vec<Leg>> {
-        let (mut node, mut legs) = (start, Vec::new());
-        while node != self.end {
-            let edge = topology.edges(node).get(self.of[node as usize]?.edge)?;
-            let node_name = topology.name(node).clone();
-            legs.push(Leg { node: node_name, port: edge.port, is_function: false });
-            node = edge.to;
-        }
-        Some(legs)
-    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Who sends packets of paths on source routes to which port of which node. Knows hops and classifiers; refuses to
 //! know ways and numbers.
 
-use crate::counts::{Counts, Edit};
+use crate::counts::{Counts, Edit, edit_within};
 use crate::intent::{Table, differences};
 use crate::ledger::{PathRecord, PlacedRule};
 use catena_model::NodeName;
 use catena_model::id::PortId;
 use catena_model::program::{HopEntry, HopKind};
 use catena_model::resource::FailurePolicy;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Packets go from one node to another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,47 +117,76 @@ fn origins<'s>(
     origins
 }
 
-/// The sends of all paths, by port. A copy costs nothing.
+/// The sends of all paths. A copy costs nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Sends(Table<PortId, Counts<Sending>>);
+pub(crate) struct Sends {
+    by_port: Table<PortId, Counts<Sending>>,
+    /// How many of them each is.
+    pairs: Counts<Sending>,
+    /// The ports that packets come out of at each node.
+    ports: Table<NodeName, Counts<PortId>>,
+    /// What each node sends to; none: every host.
+    by_origin: Table<Option<NodeName>, Counts<(NodeName, PortId)>>,
+}
 
 impl Sends {
     pub(crate) fn edit(&mut self, edit: Edit, path: &PathRecord) {
         for (port, send) in path.sends() {
-            let of_port = self.0.entry(port).or_default();
-            of_port.edit(edit, send);
-            if of_port.is_empty() {
-                self.0.remove(&port);
-            }
+            let Sending { from, to } = send.clone();
+            edit_within(&mut self.ports, edit, &to, port);
+            edit_within(&mut self.by_origin, edit, &from, (to, port));
+            self.pairs.edit(edit, send.clone());
+            edit_within(&mut self.by_port, edit, &port, send);
         }
     }
 
     /// Those to a port.
     pub(crate) fn of(&self, port: PortId) -> impl Iterator<Item = &Sending> {
-        self.0.get(&port).into_iter().flat_map(Counts::iter).map(|(send, _)| send)
+        self.by_port.get(&port).into_iter().flat_map(Counts::iter).map(|(send, _)| send)
     }
 
-    /// All, with the ports that they lead to.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (PortId, &Sending)> {
-        self.0.iter().flat_map(|(port, sends)| sends.iter().map(|(send, _)| (*port, send)))
+    /// What a node sends to, if it is a host whatever every host sends to as well.
+    pub(crate) fn from<'s>(
+        &'s self,
+        node: &'s NodeName,
+        is_host: bool,
+    ) -> impl Iterator<Item = (&'s NodeName, PortId)> {
+        let everywhere = self.by_origin.get(&None).filter(|_| is_host);
+        let own = self.by_origin.get(&Some(node.clone()));
+        let all = own.into_iter().chain(everywhere).flat_map(Counts::iter);
+        all.map(|((to, port), _)| (to, *port)).filter(move |(to, _)| *to != node)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.by_port.is_empty()
+    }
+
+    /// Does anything go from the one to the other?
+    pub(crate) fn has(&self, send: &Sending) -> bool {
+        self.pairs.of(send) > 0
     }
 
     /// The ports that differ. Costs what differs.
     pub(crate) fn changed_ports(&self, other: &Self) -> BTreeSet<PortId> {
-        differences(&self.0, &other.0).map(|(port, ..)| *port).collect()
+        differences(&self.by_port, &other.by_port).map(|(port, ..)| *port).collect()
     }
 
-    /// The ports that packets come out of at each node.
-    pub(crate) fn ports_by_node(&self) -> BTreeMap<&NodeName, BTreeSet<PortId>> {
-        let mut found: BTreeMap<_, BTreeSet<PortId>> = BTreeMap::new();
-        for (port, send) in self.iter() {
-            found.entry(&send.to).or_default().insert(port);
-        }
-        found
+    /// Whoever sends to a node that did not before, or did before. Costs what differs.
+    pub(crate) fn changed_pairs<'s>(
+        &'s self,
+        other: &'s Self,
+    ) -> impl Iterator<Item = &'s Sending> {
+        self.pairs.changed_keys(&other.pairs)
+    }
+
+    /// The nodes at which other ports than before have packets come out. Costs what differs.
+    pub(crate) fn changed_nodes<'s>(&'s self, other: &'s Self) -> BTreeSet<&'s NodeName> {
+        differences(&self.ports, &other.ports).map(|(node, ..)| node).collect()
+    }
+
+    /// The ports that packets come out of at a node.
+    pub(crate) fn ports_at(&self, node: &NodeName) -> BTreeSet<PortId> {
+        self.ports.get(node).into_iter().flat_map(Counts::iter).map(|(port, _)| *port).collect()
     }
 
     /// Each pair of nodes of which one sends to the other, with these hosts.
@@ -165,8 +194,7 @@ impl Sends {
         &'s self,
         everybody: &[&'s NodeName],
     ) -> BTreeSet<(&'s NodeName, &'s NodeName)> {
-        let sends: BTreeSet<&Sending> = self.iter().map(|(_, send)| send).collect();
-        let pairs = sends.into_iter().flat_map(|send| {
+        let pairs = self.pairs.iter().flat_map(|(send, _)| {
             let origins = send.origins(everybody.iter().copied());
             origins.into_iter().map(|from| (from, &send.to)).collect::<Vec<_>>()
         });

@@ -1,5 +1,6 @@
 //! Whether a chain carries traffic, and if not, what is missing.
 
+use crate::atlas::Atlas;
 use crate::blueprint::Blueprint;
 use crate::drain::{DRAIN_WAIT_MAX, PIN_WAIT_MAX};
 use crate::graph::{Graphs, groups};
@@ -31,7 +32,8 @@ pub fn chain_status(
         return status(waiting_state, "the chain is being removed".into());
     };
     let graphs = Graphs::with_slices(intent, current.slices.places());
-    let roads = Roads::new(&current.ledger.cables, inventory, current.ledger.choice_seed);
+    let seed = current.ledger.choice_seed;
+    let roads = Roads::new(&current.ledger.cables, inventory, seed, Atlas::default());
     let ledger = (&*current.ledger, &roads);
     let ways = match render_routed((intent, inventory, &graphs), ledger, declared) {
         Ok(ways) => ways,

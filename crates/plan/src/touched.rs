@@ -1,6 +1,7 @@
 //! Which chains a step has to look at: those that what was declared or learned since the last look can
 //! matter to, and those that wait. Looks at what differs alone: tables share what they have in common.
 
+use crate::atlas::Atlas;
 use crate::blueprint::Blueprint;
 use crate::cables::ToldLinks;
 use crate::index::IndexedIntent;
@@ -20,17 +21,25 @@ pub(crate) struct Looked {
     pub(crate) nodes: BTreeMap<NodeName, NodeFacts>,
     pub(crate) switches: BTreeMap<NodeName, NodeFacts>,
     pub(crate) told: ToldLinks,
+    /// Of the cables that it left.
+    pub(crate) atlas: Atlas,
     places: Places,
     users: Users,
 }
 
 impl Looked {
-    pub(crate) fn new(intent: &IndexedIntent, inventory: &Inventory, slices: &SliceBook) -> Self {
+    pub(crate) fn new(
+        intent: &IndexedIntent,
+        inventory: &Inventory,
+        slices: &SliceBook,
+        atlas: Atlas,
+    ) -> Self {
         Self {
             intent: intent.clone(),
             nodes: inventory.nodes.clone(),
             switches: inventory.switches.clone(),
             told: inventory.told.clone(),
+            atlas,
             places: slices.places().clone(),
             users: slices.all_users().clone(),
         }

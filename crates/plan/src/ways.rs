@@ -1,14 +1,17 @@
 //! The ways between nodes that send to one another, as they are remembered: one that leads over cables that are there
 //! stays what it is, whatever else comes or goes. Knows cables and pairs of nodes; refuses to know chains.
 
-use crate::cables::{Cables, far_ends, loads};
+mod follow;
+
+use crate::atlas::Atlas;
+use crate::cables::{Cables, loads};
 use crate::inventory::Inventory;
-use crate::route::{Leg, RouteError, way};
+use crate::route::{Leg, RouteError};
 use crate::topology::{NodeKind, Topology, mark};
 use catena_model::NodeName;
 use catena_model::topology::{Cable, CableEnd, NodeRole, PortNumber};
-use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+pub(crate) use follow::{Followed, Former, follow};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The ways from one node, by where they end: the ports by which a frame leaves the nodes on them, in order.
@@ -42,12 +45,18 @@ pub(crate) struct Roads<'r> {
     inventory: &'r Inventory,
     /// Chooses between ways that are alike.
     seed: u64,
-    topology: OnceCell<Topology>,
+    atlas: Atlas,
 }
 
 impl<'r> Roads<'r> {
-    pub(crate) fn new(cables: &'r Cables, inventory: &'r Inventory, seed: u64) -> Self {
-        Self { cables, inventory, seed, topology: OnceCell::new() }
+    /// The atlas must be of these cables and this inventory, or new.
+    pub(crate) fn new(
+        cables: &'r Cables,
+        inventory: &'r Inventory,
+        seed: u64,
+        atlas: Atlas,
+    ) -> Self {
+        Self { cables, inventory, seed, atlas }
     }
 
     pub(crate) fn cables(&self) -> &'r Cables {
@@ -60,7 +69,7 @@ impl<'r> Roads<'r> {
     }
 
     pub(crate) fn topology(&self) -> &Topology {
-        self.topology.get_or_init(|| {
+        self.atlas.topology(|| {
             let kind = |role| NodeKind { role, is_edge: false };
             let nodes = self.inventory.all().map(|(node, role, _)| (node.clone(), kind(role)));
             let loads = loads(&self.inventory.told);
@@ -80,7 +89,14 @@ impl<'r> Roads<'r> {
     /// There is none.
     pub(crate) fn way(&self, from: &NodeName, to: &NodeName) -> Result<Vec<CableEnd>, RouteError> {
         let end = |Leg { node, port, .. }| CableEnd { node, port };
-        Ok(way(self.topology(), from, to, self.tie(from, to))?.into_iter().map(end).collect())
+        let legs = self.atlas.way(self.topology(), (from, to), self.tie(from, to))?;
+        Ok(legs.into_iter().map(end).collect())
+    }
+
+    /// Is there a way of fewer cables than these?
+    fn has_shorter(&self, from: &NodeName, to: &NodeName, legs: &[CableEnd]) -> bool {
+        let cables = self.atlas.cables(self.topology(), from, to);
+        cables.is_some_and(|cables| cables < legs.len())
     }
 
     /// Is each cable of a way there, and each node between a switch?
@@ -100,39 +116,4 @@ impl<'r> Roads<'r> {
         }
         at == to
     }
-}
-
-/// Brings the ways to those that are needed. A former one stays while its cables are there, unless a cable that came
-/// makes a shorter one; has one come (`has_grown`)? Answers how many were looked for.
-pub(crate) fn follow(
-    books: &mut WayBooks,
-    pairs: &BTreeSet<(&NodeName, &NodeName)>,
-    roads: &Roads<'_>,
-    has_grown: bool,
-) -> usize {
-    let far_ends = far_ends(roads.cables);
-    let mut found: BTreeMap<&NodeName, NodeWays> = BTreeMap::new();
-    let mut searches = 0;
-    for (from, to) in pairs {
-        let former = books.get(*from).and_then(|ways| ways.get(*to));
-        let former = former.filter(|legs| roads.carries(&far_ends, (from, to), legs));
-        let stays = former.filter(|_| !has_grown).cloned();
-        let legs = stays.or_else(|| {
-            searches += 1;
-            let best = roads.way(from, to).ok();
-            let is_as_short =
-                |legs: &&Vec<CableEnd>| best.as_ref().is_none_or(|best| best.len() >= legs.len());
-            former.filter(is_as_short).cloned().or(best)
-        });
-        if let Some(legs) = legs {
-            found.entry(*from).or_default().insert((*to).clone(), legs);
-        }
-    }
-    books.retain(|node, _| found.contains_key(node));
-    for (node, ways) in found {
-        if books.get(node).is_none_or(|known| **known != ways) {
-            books.insert(node.clone(), Arc::new(ways));
-        }
-    }
-    searches
 }

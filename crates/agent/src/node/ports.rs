@@ -135,7 +135,8 @@ impl Node {
             return self.release(Leaving::Port(entry));
         }
         match given {
-            Ok((place, Given { kind, descriptors, interface, known, .. })) => {
+            Ok((place, given)) => {
+                let Given { kind, descriptors, interface, frame_bytes_max, known, .. } = given;
                 self.sequence += 1;
                 self.ports.sent(entry.id, self.sequence);
                 let (port_id, sequence) = (entry.id.to_string(), self.sequence);
@@ -147,6 +148,7 @@ impl Node {
                     has_peer: known.is_some_and(|known| known.has_peer),
                     kind: kind.into(),
                     place: Some(place.into()),
+                    frame_bytes_max,
                 };
                 self.send(to_dataplane::Message::AttachPort(attach), descriptors);
             }

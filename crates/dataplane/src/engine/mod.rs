@@ -10,6 +10,7 @@ mod collections;
 mod config;
 mod detours;
 mod dispatch;
+mod dump;
 mod encap;
 mod error;
 mod fast_path;
@@ -123,6 +124,9 @@ struct Passing<'t> {
     is_injected: bool,
 }
 
+/// Flows that there is room for where there are none.
+const NO_FLOWS: usize = 1;
+
 /// One engine: the tables in force, the proxies' memory and the counters.
 pub struct Engine {
     config: EngineConfig,
@@ -149,6 +153,7 @@ pub struct Engine {
     floods: Floods,
     made: Shares<Owner>,
     flow_cache: FlowCache,
+    has_flow_stores: bool,
     transit: Transit,
     kernel: Option<Box<KernelPath>>,
     // Working memory of the stages, kept so that no vector allocates.
@@ -164,21 +169,22 @@ impl Engine {
     #[must_use]
     pub fn new(config: EngineConfig) -> Self {
         Self {
-            proxy_flows: ProxyFlows::new(config.flows_max, config.inside_max, config.flow_seed),
+            proxy_flows: ProxyFlows::new(NO_FLOWS, NO_FLOWS, config.flow_seed),
             shared_functions: SharedFunctions::default(),
-            affinity: FlowAffinity::new(config.classified_max, config.flow_seed),
+            affinity: FlowAffinity::new(NO_FLOWS, config.flow_seed),
             now_ns: 0,
             tables: Arc::new(Tables::empty(config.node.clone())),
             health: Health::new(config.probe_secret, config.watch_duty.clone()),
             inspection: Inspection { is_on: false, seed: config.flow_seed },
-            carried: Carried::new(config.flows_max, config.flow_seed),
+            carried: Carried::new(NO_FLOWS, config.flow_seed),
             checks: Checks::default(),
             follows: Follows::default(),
             actions: Actions::default(),
             fast_path: FastPath::new(config.has_fast_path),
             floods: Floods::new(config.flood_frames_per_second, config.flow_seed),
             made: Shares::new(),
-            flow_cache: FlowCache::new(config.classified_max, config.flow_seed),
+            flow_cache: FlowCache::new(NO_FLOWS, config.flow_seed),
+            has_flow_stores: false,
             transit: Transit::new(Arc::clone(&config.links)),
             kernel: None,
             shaper: Shaper::new(config.slice_bits_per_second),
@@ -201,6 +207,9 @@ impl Engine {
     /// sums; the sums of ports that leave are kept in one line of the counters. Packets that were
     /// handed out may be counted before or after.
     pub fn replace_tables(&mut self, tables: Arc<Tables>) {
+        if tables.has_flows() {
+            self.make_flow_stores();
+        }
         self.change_kernel_path(&tables);
         let former = Arc::clone(&self.tables);
         let changed = tables.descent.since(&former.descent);
@@ -223,6 +232,19 @@ impl Engine {
             crowded.align(&tables, &self.slots);
         }
         self.tables = tables;
+    }
+
+    /// Room for flows, which a node has from its first port or path on: a switch has neither, and remembers nothing.
+    fn make_flow_stores(&mut self) {
+        if std::mem::replace(&mut self.has_flow_stores, true) {
+            return;
+        }
+        let config = &self.config;
+        let seed = config.flow_seed;
+        self.proxy_flows = ProxyFlows::new(config.flows_max, config.inside_max, seed);
+        self.affinity = FlowAffinity::new(config.classified_max, seed);
+        self.carried = Carried::new(config.flows_max, seed);
+        self.flow_cache = FlowCache::new(config.classified_max, seed);
     }
 
     /// The tables in force.

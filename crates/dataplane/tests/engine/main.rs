@@ -54,6 +54,7 @@ mod shares;
 mod sharing;
 mod slice_networks;
 mod slices;
+mod stateless;
 mod super_frames;
 mod switching;
 mod symmetric;

@@ -111,10 +111,21 @@ impl TestAgent {
 
     /// Answers the refusal, empty when the port is attached.
     pub(crate) fn attach(&mut self, port: PortId, socket: &OwnedFd) -> String {
+        self.attach_for(0, port, socket)
+    }
+
+    /// The same of a link with frames of at most so many bytes.
+    pub(crate) fn attach_for(
+        &mut self,
+        frame_bytes_max: u32,
+        port: PortId,
+        socket: &OwnedFd,
+    ) -> String {
         let message = to_dataplane::Message::AttachPort(AttachPort {
             port_id: port.to_string(),
             sequence: ATTACH_SEQUENCE,
             place: Some(place_of(port)),
+            frame_bytes_max,
             ..AttachPort::default()
         });
         let bytes = frame::encode(&ToDataplane { message: Some(message) });

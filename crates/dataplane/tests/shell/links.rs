@@ -111,6 +111,62 @@ fn line(agent: &mut TestAgent, number: u8) -> PortCounters {
 }
 
 #[tokio::test]
+async fn a_frame_that_is_longer_than_its_link_ends_by_name_and_is_never_torn() {
+    if !is_privileged("a_frame_that_is_longer_than_its_link_ends_by_name_and_is_never_torn") {
+        return;
+    }
+    let machine = Machine::new().await;
+    for interface in ["s0", "d0"] {
+        // Longer ones come than the link was attached for.
+        let mac = [2, 0, 0, 0, 9, interface.as_bytes()[0]];
+        machine.node.links.set_mac_and_mtu(interface, mac, 9_000).await.unwrap();
+        machine.node.links.set_up(interface).await.unwrap();
+    }
+    for (place, interface) in [(&machine.source, "s0-far"), (&machine.destination, "d0-far")] {
+        let mac = [2, 0, 0, 0, 8, interface.as_bytes()[0]];
+        place.links.set_mac_and_mtu(interface, mac, 9_000).await.unwrap();
+    }
+    let _dataplane = machine.start();
+    let mut agent = TestAgent::connect(&machine.socket_path());
+    assert_eq!(agent.offer(whole(&program())), "");
+    for (number, interface) in [(1, "s0"), (9, "d0")] {
+        let socket = packet::open_link_socket(&machine.node.namespace, interface).unwrap();
+        assert_eq!(agent.attach_for(1_518, link(number).link_id(), &socket), "");
+    }
+    let mut source = End::new(&machine.source, "s0-far");
+    let mut destination = End::new(&machine.destination, "d0-far");
+    let of_bytes = |bytes: usize| {
+        let mut frame = frames()[0].clone();
+        frame.resize(bytes, 0x46);
+        frame
+    };
+    let (mut passed, mut ended) = (0, 0);
+    for bytes in [1_518, 8_000, 64, 5_000, 1_518, 4_096] {
+        let frame = of_bytes(bytes);
+        source.send(&frame);
+        if bytes > 1_518 {
+            ended += 1;
+            let begun = Instant::now();
+            let dropped = |agent: &mut TestAgent| line(agent, 1).account.dropped;
+            let expected = [(catena_model::DropReason::TruncatedByRing, ended)];
+            while dropped(&mut agent) != expected.into() && begun.elapsed() < PATIENCE {}
+            assert_eq!(dropped(&mut agent), expected.into());
+            continue;
+        }
+        passed += 1;
+        let mut expected = frame;
+        advance(&mut expected).unwrap();
+        assert_eq!(destination.hear(), expected, "whole");
+    }
+    let came = line(&mut agent, 1);
+    assert_eq!(
+        (came.account.received.packets, came.account.forwarded.packets),
+        (passed + ended, passed)
+    );
+    assert_eq!((came.account.unaccounted(), came.ring_full), (0, 0));
+}
+
+#[tokio::test]
 async fn links_carry_source_routes_beside_what_the_host_says_there() {
     if !is_privileged("links_carry_source_routes_beside_what_the_host_says_there") {
         return;

@@ -57,7 +57,7 @@ impl Town {
         number_ports(
             &mut town.books,
             &town.inventory,
-            (&Sends::default(), true),
+            (&Sends::default(), None),
             BlueprintNumber(1),
         );
         town
@@ -204,7 +204,7 @@ fn a_link_without_a_number_says_so() {
     let links: BTreeSet<String> = (0..256).map(|at| format!("eth{at:03}")).collect();
     town.books.clear();
     town.inventory.nodes.get_mut(&name("a")).unwrap().links = Some(Arc::new(links));
-    number_ports(&mut town.books, &town.inventory, (&Sends::default(), true), BlueprintNumber(1));
+    number_ports(&mut town.books, &town.inventory, (&Sends::default(), None), BlueprintNumber(1));
     let reports = town.reports();
     let without: Vec<_> =
         reports.iter().filter(|link| link.state == LinkCondition::NoNumber).collect();

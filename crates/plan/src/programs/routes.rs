@@ -1,7 +1,7 @@
 //! Port numbers and routes in programs: which entries differ where numbers, ways or whoever sends differ.
 
 use super::update::{Update, set};
-use crate::port_numbers::PortNumbers;
+use crate::port_numbers::{PortNumbers, changed};
 use crate::rounds;
 use crate::routing;
 use crate::sends::Sending;
@@ -16,13 +16,8 @@ impl Update<'_> {
     /// The exits of links, and those that go; a port's exit is made with its entry.
     pub(super) fn take_port_numbers(&mut self) {
         let (from, to) = (self.from.port_numbers, self.to.port_numbers);
-        for node in from.keys().chain(to.keys()).collect::<BTreeSet<_>>() {
+        for node in changed(from, to) {
             let (former, now) = (from.get(node), to.get(node));
-            if let (Some(former), Some(now)) = (former, now)
-                && Arc::ptr_eq(former, now)
-            {
-                continue;
-            }
             let places = |book: Option<&'_ Arc<PortNumbers>>| {
                 book.map(|book| book.places().collect::<BTreeSet<_>>()).unwrap_or_default()
             };
@@ -71,14 +66,16 @@ impl Update<'_> {
         for port in ports {
             former.of(port).chain(now.of(port)).for_each(|send| touch(port, send));
         }
-        let mut turned = changed(from.ways, to.ways);
-        turned.extend(changed(from.rounds, to.rounds));
-        if !turned.is_empty() {
-            for (port, send) in now.iter() {
-                let origins = send.origins(turned.iter().copied()).into_iter();
-                let origins = origins.filter(|node| turned.contains(node));
-                touched.extend(origins.map(|node| (node.clone(), port, send.to.clone())));
-            }
+        let turned_round = changed(from.rounds, to.rounds);
+        let turned: BTreeSet<&NodeName> =
+            changed(from.ways, to.ways).into_iter().chain(turned_round).collect();
+        for node in turned {
+            let is_same = |end: &NodeName| {
+                found(from.ways, node, end) == found(to.ways, node, end)
+                    && found(from.rounds, node, end) == found(to.rounds, node, end)
+            };
+            let turned = now.from(node, true).filter(|(end, _)| !is_same(end));
+            touched.extend(turned.map(|(end, port)| (node.clone(), port, end.clone())));
         }
         for (node, port, end) in touched {
             self.make_route(&node, (end, port));
@@ -101,14 +98,11 @@ impl Update<'_> {
     }
 }
 
-/// The nodes of which another is kept than before.
-fn changed<'w, T>(
-    from: &'w BTreeMap<NodeName, Arc<T>>,
-    to: &'w BTreeMap<NodeName, Arc<T>>,
-) -> BTreeSet<&'w NodeName> {
-    let is_same = |node: &&NodeName| match (from.get(*node), to.get(*node)) {
-        (Some(before), Some(after)) => Arc::ptr_eq(before, after),
-        _ => false,
-    };
-    from.keys().chain(to.keys()).filter(|node| !is_same(node)).collect()
+/// What is kept of the way from a node to another.
+fn found<'b, T>(
+    books: &'b BTreeMap<NodeName, Arc<BTreeMap<NodeName, T>>>,
+    from: &NodeName,
+    to: &NodeName,
+) -> Option<&'b T> {
+    books.get(from)?.get(to)
 }

@@ -1,17 +1,16 @@
 //! One update of all programs: what differs is taken up source by source, and each entry that it
 //! touches is made anew from all of its sources.
 
-use super::{Domain, Machine, Programs, Sources, machine, port_entry};
-use crate::counts::{Counts, Edit};
+use super::{Machine, Programs, Sources, machine, port_entry};
+use crate::counts::{Counts, Edit, edit_within};
 use crate::index::IndexedIntent;
 use crate::intent::{Table, differences};
-use crate::inventory::NodeFacts;
 use crate::ledger::{PathPhase, PathRecord};
 use catena_model::entry::{Entries, RuleKey};
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId};
 use catena_model::program::{
-    ChainEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, NodeEntry, PinEntry, PortEntry,
-    PortRole, RuleEntry, TunnelEntry,
+    ChainEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, PinEntry, PortEntry, PortRole,
+    RuleEntry,
 };
 use catena_model::resource::{Network, OwnTraffic, Port};
 use catena_model::{NodeName, PathId};
@@ -37,23 +36,6 @@ pub(super) fn set<K: Ord + Clone, E: PartialEq>(
     }
 }
 
-/// Entries that name nodes alone: itself, and the others that it has tunnels to.
-pub(super) fn of_nodes(
-    node: &NodeName,
-    facts: &NodeFacts,
-    others: &BTreeMap<NodeName, NodeFacts>,
-    (choice_seed, discovery_key): Domain,
-) -> Entries {
-    let mut entries = Entries::default();
-    let underlay = facts.underlay;
-    set(&mut entries.node, (), Some(NodeEntry { underlay, choice_seed, discovery_key }));
-    for (other, facts) in others.iter().filter(|(other, _)| *other != node) {
-        let entry = TunnelEntry { node: other.clone(), address: facts.underlay.address };
-        set(&mut entries.tunnels, other.clone(), Some(entry));
-    }
-    entries
-}
-
 /// The update, as far as it has come.
 pub(super) struct Update<'u> {
     pub(super) programs: Programs,
@@ -71,7 +53,7 @@ pub(super) struct Update<'u> {
     /// Where a network may have come or gone.
     places: BTreeSet<(NodeName, NetworkId)>,
     /// How many brought a network to a node before.
-    uses_before: Counts<(NodeName, NetworkId)>,
+    uses_before: Table<NetworkId, Counts<NodeName>>,
     /// How many ports of a machine paths had before.
     walked_before: Counts<Machine>,
 }
@@ -122,8 +104,12 @@ impl<'u> Update<'u> {
             self.make_network(network);
         }
         for port in std::mem::take(&mut self.stations) {
-            let nodes: Vec<NodeName> = self.programs.nodes.keys().cloned().collect();
-            nodes.iter().for_each(|node| self.make_station(node, port));
+            let declared = [self.from, self.to].map(|sources| sources.intent.ports.get(&port));
+            let networks = declared.into_iter().flatten().map(|port| port.network);
+            let nodes = networks.flat_map(|network| self.nodes_of(network));
+            for node in nodes.collect::<BTreeSet<_>>() {
+                self.make_station(&node, port);
+            }
         }
         self.programs
     }
@@ -181,7 +167,7 @@ impl<'u> Update<'u> {
 
     /// Something brings a network to a node, or does no longer.
     fn edit_use(&mut self, edit: Edit, node: &NodeName, network: NetworkId) {
-        self.programs.uses.edit(edit, (node.clone(), network));
+        edit_within(&mut self.programs.uses, edit, &network, node.clone());
         self.places.insert((node.clone(), network));
     }
 
@@ -197,11 +183,7 @@ impl<'u> Update<'u> {
             {
                 programs.walked.edit(edit, machine);
             }
-            let nodes = programs.port_nodes.entry(port).or_default();
-            nodes.edit(edit, placed.node.clone());
-            if nodes.is_empty() {
-                programs.port_nodes.remove(&port);
-            }
+            edit_within(&mut programs.port_nodes, edit, &port, placed.node.clone());
             programs.placed.edit(edit, placed.port.network, (port, id));
             self.ports.insert(port);
             for sources in [self.from, self.to] {
@@ -290,10 +272,12 @@ impl<'u> Update<'u> {
         }
         for (edit, place) in [(Edit::Remove, old), (Edit::Add, new)] {
             let Some((network, node)) = place else { continue };
-            let members = self.programs.members.entry(network).or_default();
-            let was_there = members.of(&node) > 0;
-            members.edit(edit, node.clone());
-            if was_there != (members.of(&node) > 0) {
+            let is_there = |programs: &Programs| {
+                programs.members.get(&network).is_some_and(|all| all.of(&node) > 0)
+            };
+            let was_there = is_there(&self.programs);
+            edit_within(&mut self.programs.members, edit, &network, node.clone());
+            if was_there != is_there(&self.programs) {
                 self.networks.insert(network);
             }
         }
@@ -320,18 +304,24 @@ impl<'u> Update<'u> {
     }
 
     fn make_port(&mut self, id: PortId) {
-        let (to, mut wanted) = (self.to, self.port_entries(id));
+        let mut wanted = self.port_entries(id);
+        wanted.retain(|node, _| self.programs.nodes.contains_key(node));
+        let holders: Arc<[NodeName]> = wanted.keys().cloned().collect();
+        let former = match holders.is_empty() {
+            true => self.programs.holders.remove(&id),
+            false => self.programs.holders.insert(id, Arc::clone(&holders)),
+        };
+        let nodes: BTreeSet<&NodeName> =
+            former.iter().flat_map(|all| all.iter()).chain(holders.iter()).collect();
         let mut moved = Vec::new();
-        for (node, program) in &mut self.programs.nodes {
-            let ports = &mut program.entries.ports;
-            let (known, entry) = (ports.get(&id), wanted.remove(node));
+        for node in nodes {
+            let Some(entries) = self.entries(node) else { continue };
+            let (known, entry) = (entries.ports.get(&id), wanted.remove(node));
             let networks = (known.map(|e| e.network), entry.as_ref().map(|e| e.network));
             if networks.0 != networks.1 {
                 moved.push((node.clone(), networks));
             }
-            set(ports, id, entry);
-        }
-        for node in to.port_numbers.keys() {
+            set(&mut entries.ports, id, entry);
             self.make_exit(node, id);
         }
         for (node, (old, new)) in moved {
@@ -400,12 +390,19 @@ impl<'u> Update<'u> {
     }
 
     fn is_present(&self, node: &NodeName, network: NetworkId) -> bool {
-        self.programs.uses.of(&(node.clone(), network)) > 0
+        self.programs.uses.get(&network).is_some_and(|nodes| nodes.of(node) > 0)
+    }
+
+    /// The nodes at which a network is, or was before.
+    fn nodes_of(&self, network: NetworkId) -> Vec<NodeName> {
+        let uses = [&self.uses_before, &self.programs.uses];
+        let nodes = uses.into_iter().filter_map(|uses| uses.get(&network)).flat_map(Counts::iter);
+        nodes.map(|(node, _)| node.clone()).collect()
     }
 
     /// A network that may have come to a node, or gone.
     fn make_place(&mut self, node: &NodeName, network: NetworkId) {
-        let was_present = self.uses_before.of(&(node.clone(), network)) > 0;
+        let was_present = self.uses_before.get(&network).is_some_and(|nodes| nodes.of(node) > 0);
         if self.is_present(node, network) == was_present {
             return;
         }
@@ -417,8 +414,9 @@ impl<'u> Update<'u> {
     }
 
     fn make_network(&mut self, network: NetworkId) {
-        let nodes: Vec<NodeName> = self.programs.nodes.keys().cloned().collect();
-        nodes.iter().for_each(|node| self.make_network_at(node, network));
+        for node in self.nodes_of(network).into_iter().collect::<BTreeSet<_>>() {
+            self.make_network_at(&node, network);
+        }
     }
 
     fn make_network_at(&mut self, node: &NodeName, network: NetworkId) {

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::topology::{NodeKind, TopologyFault};
+use crate::topology::{NodeKind, NodeNumber, TopologyFault};
 use catena_model::topology::{Cable, CableEnd};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,6 +3,7 @@
 mod changes;
 mod fabric;
 mod fields;
+mod followed;
 mod golden;
 mod graphs;
 mod index;

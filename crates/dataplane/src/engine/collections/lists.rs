@@ -4,19 +4,20 @@
 /// No place.
 const NONE: u32 = u32::MAX;
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct ListEnds {
     first: u32,
     last: u32,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Links {
     before: u32,
     after: u32,
 }
 
 /// A place is in one list at most.
+#[derive(Debug)]
 pub(crate) struct Lists {
     ends: Vec<ListEnds>,
     links: Vec<Links>,

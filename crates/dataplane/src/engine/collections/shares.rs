@@ -23,12 +23,14 @@ impl Holder {
     }
 }
 
+#[derive(Debug)]
 struct Share<K> {
     key: K,
     held: u32,
 }
 
 /// The shares of one table; who holds nothing has none.
+#[derive(Debug)]
 pub(crate) struct Shares<K> {
     holders: HashMap<K, Holder, ShortKeys>,
     shares: Vec<Share<K>>,

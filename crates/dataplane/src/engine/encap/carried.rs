@@ -31,6 +31,7 @@ pub(super) struct CarriedRef {
 }
 
 /// The contents. Arrays of zeros, so that memory is taken only where places are used.
+#[derive(Debug)]
 pub(crate) struct Carried {
     bytes: Vec<u8>,
     lens: Vec<u8>,

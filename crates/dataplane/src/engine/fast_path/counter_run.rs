@@ -12,7 +12,7 @@ use crate::engine::vector::owner::{Owner, Passage, PathRef};
 use catena_model::account::Volume;
 
 /// How packets came onto their path here.
-#[derive(Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 enum Came {
     /// They are on none: they are switched.
     #[default]
@@ -24,7 +24,7 @@ enum Came {
 }
 
 /// The sums of those that are alike, and of those of one owner.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct CounterRun {
     /// Packets since the start, and those of them before the first that is alike.
     passed: u64,

@@ -73,7 +73,7 @@ fn word(network: NetworkIndex, MacAddr([a, b, c, d, e, f]): MacAddr) -> u64 {
 pub(super) type Exit = (PortIndex, Option<MacAddr>);
 
 /// The latest answers to questions of one kind.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Exits<const WORDS: usize>(Box<[(Question<WORDS>, Option<Exit>)]>);
 
 impl<const WORDS: usize> Exits<WORDS> {

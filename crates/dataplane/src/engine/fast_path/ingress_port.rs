@@ -5,7 +5,7 @@ use crate::engine::vector::owner::Owner;
 use catena_model::resource::Encapsulation;
 
 /// A port as the fast path sees it.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct IngressPort {
     pub(super) index: PortIndex,
     pub(super) owner: Owner,
@@ -17,7 +17,7 @@ pub(super) struct IngressPort {
     pub(super) fields: u32,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IngressKind {
     Endpoint,
     /// `serial`: what the proxy's memory knows the port by; none: what comes bare takes the slow path.

@@ -39,7 +39,7 @@ use std::net::IpAddr;
 const GROUP: usize = 32;
 
 /// The fast path of one engine.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct FastPath {
     is_open: bool,
     /// By slot.

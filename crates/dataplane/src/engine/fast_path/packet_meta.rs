@@ -142,7 +142,7 @@ impl PathAction {
 }
 
 /// A packet as it is seen. Flat, and written in place: the fast path handles one for every packet.
-#[derive(Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PacketMeta {
     pub(super) kind: Kind,
     /// Its flow is to be noted again as one of its path.

@@ -21,6 +21,7 @@ const SIGHTINGS_MAX: usize = 4_096;
 const MARK_WITHIN_BYTES: usize = 256;
 
 /// A check that is on.
+#[derive(Debug)]
 struct Armed {
     seal: u64,
     asked_ns: u64,
@@ -28,7 +29,7 @@ struct Armed {
 }
 
 /// All checks of an engine.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Checks(Vec<Armed>);
 
 impl Checks {

@@ -24,6 +24,7 @@ const IDLE_NS: u64 = 5_000_000_000;
 const PASSES_MAX: usize = 2_048;
 
 /// One passage of one packet.
+#[derive(Debug)]
 struct Pass {
     digest: u64,
     /// Where it came from, with which headers before it: another packet of the same bytes comes the
@@ -33,6 +34,7 @@ struct Pass {
     actions: Vec<ExplainAction>,
 }
 
+#[derive(Debug)]
 struct Follow {
     seal: u64,
     asked_ns: u64,
@@ -52,7 +54,7 @@ impl Follow {
 }
 
 /// All who follow packets at an engine.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Follows {
     all: Vec<Follow>,
     digests: Digests,

@@ -7,7 +7,7 @@ use catena_wire::digest;
 use catena_wire::frame::FrameView;
 
 /// Working memory, kept so that no packet allocates once the longest has been seen.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Digests {
     segment: Vec<u8>,
     digests: Vec<u64>,

@@ -11,7 +11,7 @@ use crate::engine::state::{network_mac, rewrite};
 use crate::engine::vector::{Step, Work};
 
 /// Working memory.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct SharedFunctions {
     digests: Digests,
     recalled: Vec<Recalled>,

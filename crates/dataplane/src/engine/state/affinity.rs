@@ -18,7 +18,7 @@ use catena_wire::flow::FlowKey;
 /// Places that a flow can have.
 const WAYS: usize = 8;
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Entry {
     flow: u64,
     /// Identifier of the path; 0, which no encapsulation uses: nothing is remembered.
@@ -35,6 +35,7 @@ impl Entry {
 }
 
 /// The memory.
+#[derive(Debug)]
 pub(crate) struct FlowAffinity {
     sets: Vec<[Entry; WAYS]>,
     /// Of the paths.

@@ -23,6 +23,7 @@ const NS_PER_MS: u64 = 1_000_000;
 /// A buffer to complete the frame in, and one for its first wire packet.
 const BUFFERS: usize = 2;
 
+#[derive(Debug)]
 struct Capture {
     token: u64,
     port: PortId,
@@ -33,7 +34,7 @@ struct Capture {
 }
 
 /// All traps of an engine.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Captures {
     captures: Vec<Capture>,
     /// Made with the first trap, gone with the last.

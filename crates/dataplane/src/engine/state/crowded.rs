@@ -9,7 +9,7 @@ use catena_model::account::CrowdedCounters;
 use std::collections::HashMap;
 
 /// The counts of one memory.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Crowded {
     /// By serial.
     ports: HashMap<u32, u64>,

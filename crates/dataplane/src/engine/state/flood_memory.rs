@@ -16,10 +16,10 @@ const FRAMES_MAX: usize = 4_096;
 const TRANSIT_NS: u64 = 4_000_000_000;
 
 /// What a frame and all echoes of it are known by.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FrameDigest(u64);
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Entry {
     digest: FrameDigest,
     from: Owner,
@@ -27,6 +27,7 @@ struct Entry {
 }
 
 /// The memory.
+#[derive(Debug)]
 pub(crate) struct FloodMemory {
     places: Vec<Option<Entry>>,
     seed: u64,

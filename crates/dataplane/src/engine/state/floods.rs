@@ -15,6 +15,7 @@ use catena_model::program::SliceRate;
 use std::num::NonZeroU32;
 
 /// The buckets of all ports, and what was sent to everybody.
+#[derive(Debug)]
 pub(crate) struct Floods {
     rate: SliceRate,
     /// By slot, with the serial of its port.

@@ -100,7 +100,7 @@ pub(crate) enum CachedVerdict {
     Enters { path: CachedPath, is_due: bool },
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Entry<W> {
     words: W,
     epoch: u32,
@@ -111,11 +111,12 @@ struct Entry<W> {
 }
 
 /// Of narrow words, one line of the processor's cache.
-#[derive(Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
 struct Set<W>([Entry<W>; WAYS]);
 
 /// Since when what was decided for packets of a port holds.
+#[derive(Debug)]
 struct Epochs {
     /// By index of the port.
     of_port: Vec<u32>,
@@ -138,6 +139,7 @@ impl Epochs {
 }
 
 /// The flows of one kind.
+#[derive(Debug)]
 struct Flows<W>(Vec<Set<W>>);
 
 impl<W: Words> Flows<W> {
@@ -205,6 +207,7 @@ impl<W: Words> Flows<W> {
 }
 
 /// The memory.
+#[derive(Debug)]
 pub(crate) struct FlowCache {
     narrow: Flows<NarrowWords>,
     wide: Flows<WideWords>,

@@ -84,7 +84,7 @@ impl FragmentScope {
 }
 
 /// What the fragments of one packet have in common.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FragmentName {
     scope: FragmentScope,
     vlan: Option<VlanId>,
@@ -116,7 +116,7 @@ impl FragmentName {
 }
 
 /// What a first fragment says.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Head {
     name: FragmentName,
     flow: FlowKey,
@@ -132,7 +132,7 @@ struct Head {
     seen_ns: u64,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Entry {
     first: Head,
     holder: Holder,
@@ -152,6 +152,7 @@ pub(crate) enum FragmentVerdict {
 }
 
 /// The memory of first fragments, and those that wait for theirs.
+#[derive(Debug)]
 pub(crate) struct Fragments {
     entries: Vec<Option<Entry>>,
     shares: Shares<FragmentScope>,

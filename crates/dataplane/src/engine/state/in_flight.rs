@@ -30,7 +30,7 @@ enum What {
     Untold { packets: u32, is_trusted: bool },
 }
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Record {
     /// Serial of the port that it will come out of.
     egress: u32,
@@ -52,6 +52,7 @@ pub(crate) struct ByOrder {
 }
 
 /// The memory of one engine.
+#[derive(Debug)]
 pub(crate) struct InFlight {
     records: Vec<Record>,
     records_max: usize,

@@ -41,10 +41,10 @@ const PLACES_PER_FLOW: usize = 2;
 const SETS_SEARCHED: usize = 16;
 
 /// The hash of a key.
-#[derive(Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FlowHash(u64);
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Entry {
     key: Key,
     visit: Visit,
@@ -56,15 +56,16 @@ struct Entry {
 
 /// A few bits of the hash of each flow of a set; 0: the place is free. One line of the processor's
 /// cache says where to look, or that there is nothing to look for.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 struct Tags([u32; WAYS]);
 
 /// A place where a flow was found, for the moment.
-#[derive(Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Found(usize);
 
 /// The memory.
+#[derive(Debug)]
 pub(crate) struct ProxyFlows {
     places: Vec<Option<Entry>>,
     tags: Vec<Tags>,

@@ -82,6 +82,12 @@ impl Tables {
         own.discovery_key.as_ref().map(DiscoveryKey::octets)
     }
 
+    /// May there be flows to be remembered? Where no port of a tenant is and no path leads, there are none.
+    pub(crate) fn has_flows(&self) -> bool {
+        let Entries { ports, paths, slice_paths, .. } = &self.entries;
+        !(ports.is_empty() && paths.is_empty() && slice_paths.is_empty())
+    }
+
     /// Is the same machine behind a port and that by which a frame came, as far as port pairs tell?
     pub(crate) fn is_same_machine(&self, from: Source, port: PortIndex) -> bool {
         match from {

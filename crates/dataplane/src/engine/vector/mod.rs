@@ -97,6 +97,7 @@ pub(crate) enum Source {
 }
 
 /// A packet in the vector.
+#[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) buffer: Buffer,
     pub(crate) owner: Owner,

@@ -105,7 +105,11 @@ fn make(
     let mut given = given.into_iter();
     match (attach.kind(), given.next(), given.next(), given.next()) {
         (PortKind::PacketRing, Some(socket), ..) => {
-            let size = if only_sends { RingConfig::SENDING } else { RingConfig::default() };
+            let size = match (only_sends, attach.frame_bytes_max) {
+                (true, _) => RingConfig::SENDING,
+                (false, 0) => RingConfig::default(),
+                (false, longest) => RingConfig::of_frames(longest),
+            };
             Ok(Box::new(PacketRing::map(socket, size).map_err(refused)?))
         }
         (PortKind::Tap, Some(file), ..) => Ok(Box::new(TapPort::new(file))),

@@ -5,7 +5,7 @@
 const PIECES_MAX: usize = 4;
 
 /// What has been seen of one packet, in bytes of what was cut.
-#[derive(Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Coverage {
     /// Pieces that were seen, apart from one another; an empty one is free.
     pieces: [(u32, u32); PIECES_MAX],

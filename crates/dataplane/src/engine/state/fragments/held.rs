@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 const WAIT_NS: u64 = FRAGMENT_WAIT_MS * 1_000_000;
 
 /// A position on a path, and what it takes to find it in later tables.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Standing {
     pub(crate) position: PathPosition,
     pub(crate) path: PathId,
@@ -29,6 +29,7 @@ pub(crate) struct Standing {
 }
 
 /// A fragment that waits.
+#[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) work: Work,
     /// Where on a path it is; none: it stands before its port's first stage.
@@ -38,6 +39,7 @@ pub(crate) struct Held {
 }
 
 /// What waits of one place.
+#[derive(Debug)]
 struct Share {
     scope: FragmentScope,
     packets: usize,
@@ -45,6 +47,7 @@ struct Share {
 }
 
 /// All that wait.
+#[derive(Debug)]
 pub(super) struct Waitlist {
     held: VecDeque<Held>,
     /// Of each of them the hash of its name, so that looking for one reads little.

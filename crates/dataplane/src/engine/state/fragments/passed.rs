@@ -60,7 +60,7 @@ impl Tag {
     const ANY: Self = Self(0);
 }
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Cell {
     holder: Holder,
     tag: Tag,
@@ -70,6 +70,7 @@ struct Cell {
 }
 
 /// The ways of all names.
+#[derive(Debug)]
 pub(super) struct Passed {
     /// The sets, and behind them of each holder the place for any of his names.
     cells: Vec<Option<Cell>>,

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 pub(super) type Place = u32;
 
 /// The lane of one slice.
+#[derive(Debug)]
 pub(super) struct Lane {
     pub(super) slice: SliceId,
     /// Whose lane it is.
@@ -63,7 +64,7 @@ impl Lane {
 
 /// The lanes that have something to send, in turns: deficit round robin (Shreedhar and Varghese,
 /// 1996).
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Rounds {
     turns: VecDeque<u32>,
     /// The lane whose turn it is has been given its quantum.

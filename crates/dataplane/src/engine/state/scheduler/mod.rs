@@ -43,6 +43,7 @@ const URGENT_QUANTUM_BYTES: u64 = 2_048;
 /// Lanes that are looked at for one that may be given to another slice.
 const IDLE_LOOKS: usize = 64;
 
+#[derive(Debug)]
 struct Waiting<T> {
     item: T,
     volume: Volume,
@@ -55,6 +56,7 @@ struct Waiting<T> {
 pub(crate) type Shaper = Scheduler<Work>;
 
 /// The lanes of all slices that have a policy and have sent.
+#[derive(Debug)]
 pub(crate) struct Scheduler<T> {
     lanes: Vec<Lane>,
     of_slice: HashMap<SliceId, u32>,

@@ -1,0 +1,116 @@
+//! A controller's planner among nodes that run at once what they are told.
+
+use super::tree::{FatTree, Plug};
+use crate::engine::wrong;
+use crate::error::BenchError;
+use catena_model::id::{ChainId, PortId};
+use catena_model::program::Underlay;
+use catena_model::status::ChainState;
+use catena_model::topology::{CableEnd, NodePlace};
+use catena_model::{BlueprintNumber, NodeName};
+use catena_plan::{
+    Blueprint, IndexedIntent, Ledger, News, NodeNews, Reconciler, chain_status, path_routes,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+/// Rounds of planning and running; more means that it does not come to rest.
+const ROUNDS_MAX: usize = 20;
+
+pub(crate) struct Domain {
+    pub(crate) tree: FatTree,
+    reconciler: Reconciler,
+}
+
+impl Domain {
+    /// Nodes that were all met, and know their links.
+    pub(crate) fn new(tree: FatTree) -> Result<Self, BenchError> {
+        let ledger = Ledger { choice_seed: 20, ..Ledger::default() };
+        let mut domain = Self { tree, reconciler: Reconciler::resume(ledger, [], BTreeMap::new()) };
+        let nodes = domain.tree.nodes.clone();
+        for (number, (node, role)) in (1..).zip(&nodes) {
+            let address = IpAddr::V6(Ipv6Addr::from(0xfd00_u128 << 112 | number));
+            let place = NodePlace { underlay: Underlay { address, mtu: 1_500 }, role: *role };
+            domain.tell(node, NodeNews::Met { place, running: BlueprintNumber::default() });
+            domain.tell(node, NodeNews::Links(domain.tree.links(node)));
+        }
+        domain.settle(&IndexedIntent::default())?;
+        // Links have numbers now.
+        domain.look(None);
+        domain.settle(&IndexedIntent::default())?;
+        Ok(domain)
+    }
+
+    pub(crate) fn blueprint(&self) -> &Arc<Blueprint> {
+        self.reconciler.blueprint()
+    }
+
+    /// The ways of the packets of all paths.
+    pub(crate) fn routes(&self) -> Vec<Vec<CableEnd>> {
+        let (ledger, inventory) = (&self.blueprint().ledger, self.reconciler.inventory());
+        let routes = ledger.paths.values().flat_map(|path| path_routes(ledger, inventory, path));
+        routes.map(|route| route.ports).collect()
+    }
+
+    fn tell(&mut self, node: &NodeName, news: NodeNews) {
+        let _ = self.reconciler.accept(News::Node { node: node.clone(), session: 1, news });
+    }
+
+    /// Nodes have found the interfaces of all ports that are declared.
+    pub(crate) fn bind(&mut self, intent: &IndexedIntent) {
+        let mut ports: BTreeMap<&NodeName, BTreeSet<PortId>> = BTreeMap::new();
+        for port in intent.ports.values() {
+            let Some(node) = &port.node else { continue };
+            ports.entry(node).or_default().insert(port.id);
+        }
+        for (node, bound) in ports {
+            self.tell(node, NodeNews::Ports { bound, unbound: BTreeMap::new() });
+        }
+    }
+
+    /// Nodes tell what is at their links; the one at `dead` carries nothing.
+    pub(crate) fn look(&mut self, dead: Option<&Plug>) {
+        let told = self.tree.told(&self.blueprint().ledger.port_numbers, dead);
+        self.reconciler.hear_links(told);
+    }
+
+    /// Plans and runs until nothing changes any more.
+    pub(crate) fn settle(&mut self, intent: &IndexedIntent) -> Result<(), BenchError> {
+        for _ in 0..ROUNDS_MAX {
+            if !self.step(intent) {
+                return Ok(());
+            }
+        }
+        Err(wrong("the planner", &"it does not come to rest"))
+    }
+
+    /// Plans once, and every node runs what it is told; was there anything?
+    pub(crate) fn step(&mut self, intent: &IndexedIntent) -> bool {
+        let Some(planned) = self.reconciler.plan(intent) else {
+            self.reconciler.converged(intent);
+            return false;
+        };
+        self.reconciler.adopt(planned);
+        for (node, program) in self.reconciler.hand_out() {
+            self.tell(&node, NodeNews::Acknowledged(program.number));
+        }
+        true
+    }
+
+    /// Fails unless packets of each of these chains go through it.
+    pub(crate) fn require(
+        &self,
+        intent: &IndexedIntent,
+        chains: &[ChainId],
+    ) -> Result<(), BenchError> {
+        for chain in chains {
+            let status =
+                chain_status(self.blueprint(), intent, self.reconciler.inventory(), *chain);
+            if status.state != ChainState::Active {
+                return Err(wrong("the planner", &format!("{chain}: {}", status.reason)));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! What a chain takes in the real planner's programs, node by node, beside the formulas of the paper.
+
+use super::paper::{Spread, headers};
+use crate::error::BenchError;
+use crate::fabric::{Domain, FatTree, Tenants};
+use crate::results::Notes;
+use catena_model::topology::NodeRole;
+
+/// Ports of a switch of the tree that entries are counted in.
+pub(super) const K: usize = 8;
+
+/// What one chain makes up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Entries {
+    /// Switches that its packets visit: what a network of rules has entries for.
+    pub(super) visits: usize,
+    /// Entries at switches beside those that they had before.
+    pub(super) switches: usize,
+    /// Headers that edges write.
+    pub(super) headers: usize,
+    /// Ports in all of them: the hosts' as well.
+    pub(super) ports: usize,
+    /// What hosts know beside: paths, rules, and the numbers of ports.
+    pub(super) hosts: usize,
+    /// Bytes of all changes that nodes are told.
+    pub(super) bytes: usize,
+}
+
+/// One chain of so many functions from the gateway in an empty tree; and back.
+pub(super) fn count(
+    spread: Spread,
+    functions: usize,
+    is_symmetric: bool,
+) -> Result<Entries, BenchError> {
+    let mut domain = Domain::new(FatTree::new(K)?)?;
+    let mut tenants = Tenants::default();
+    let network = tenants.network()?;
+    let gateway = domain.tree.gateway()?;
+    let source = tenants.machine(network, gateway.clone());
+    let destination = tenants.machine(network, gateway);
+    let mut chain = Vec::new();
+    for number in 0..functions {
+        let host = match spread {
+            Spread::Pod => domain.tree.host(0, number % (K / 2), number / (K / 2))?,
+            Spread::Pods => domain.tree.host(number % K, number / K, 0)?,
+        };
+        let at = tenants.machine(network, host);
+        chain.push(tenants.function(&at));
+    }
+    domain.bind(&tenants.intent);
+    domain.settle(&tenants.intent)?;
+    let before = domain.blueprint().programs.clone();
+    let back = is_symmetric.then_some(&destination);
+    let chain = tenants.chain((&source, back), chain);
+    let mut entries = Entries::default();
+    let mut told = before.clone();
+    while domain.step(&tenants.intent) {
+        let programs = &domain.blueprint().programs;
+        for (node, program) in programs.iter() {
+            let Some(former) = told.get(node) else { continue };
+            let changes = program.entries.changes_since(&former.entries);
+            entries.bytes += changes.map(|change| change.bytes().len()).sum::<usize>();
+        }
+        told = programs.clone();
+    }
+    domain.require(&tenants.intent, &[chain])?;
+    let is_switch = |name: &_| {
+        let mut nodes = domain.tree.nodes.iter();
+        nodes.any(|(node, role)| node == name && *role == NodeRole::Switch)
+    };
+    for (node, program) in domain.blueprint().programs.iter() {
+        let Some(former) = before.get(node) else { continue };
+        if is_switch(node) {
+            let tables = program.entries.since(&former.entries);
+            entries.switches += tables.map(|(_, diff)| diff.added + diff.removed).sum::<usize>();
+            continue;
+        }
+        let routes = &program.entries.routes;
+        entries.headers += routes.len();
+        entries.ports += routes.values().map(|route| route.ports.len()).sum::<usize>();
+        let exits = program.entries.exits.len() - former.entries.exits.len();
+        entries.hosts += program.entries.paths.len() + program.entries.rules.len() + exits;
+    }
+    let routes = domain.routes();
+    entries.visits = routes.iter().flatten().filter(|leg| is_switch(&leg.node)).count();
+    Ok(entries)
+}
+
+/// Takes what a chain makes up for each number of functions.
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn measure(notes: &mut Notes) -> Result<(), BenchError> {
+    for functions in 1..=super::entry_figures::FUNCTIONS_MAX {
+        for (spread, place) in super::entry_figures::SPREADS {
+            for (is_symmetric, ways) in [(false, "one"), (true, "both")] {
+                let found = count(spread, functions, is_symmetric)?;
+                let mut take = |what: &str, is_ours, value: usize| {
+                    let figure = format!("{what}_{place}_{ways}_{functions}");
+                    notes.take(&figure, is_ours, value as f64);
+                };
+                take("entries", true, found.headers);
+                take("entries", false, found.visits);
+                take("ports", true, found.ports);
+                take("hosts", true, found.hosts);
+                take("told_bytes", true, found.bytes);
+                notes.take("entries_at_switches", true, found.switches as f64);
+                if !is_symmetric {
+                    let figure = format!("entries_formula_{place}_{functions}");
+                    notes.take(&figure, true, headers(spread.switches(functions)) as f64);
+                    notes.take(&figure, false, spread.switches(functions) as f64);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_takes_nothing_at_switches_and_one_header_for_each_function() {
+        for functions in [1, 2, 5, 10, 15] {
+            for spread in [Spread::Pod, Spread::Pods] {
+                let one = count(spread, functions, false).unwrap();
+                assert_eq!((one.switches, one.headers), (0, functions), "{spread:?}");
+                assert_eq!(one.visits, spread.switches(functions), "{spread:?} {functions}");
+                // The host's own link, and the port of the function, of each.
+                assert_eq!(one.ports, one.visits + 2 * functions);
+                let both = count(spread, functions, true).unwrap();
+                assert_eq!((both.switches, both.visits), (0, 2 * one.visits));
+                // Both ways lead from the gateway to the only function by one header.
+                let times = if functions == 1 { 1 } else { 2 };
+                assert_eq!((both.headers, both.ports), (times * functions, times * one.ports));
+            }
+        }
+    }
+}
