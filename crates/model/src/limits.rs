@@ -114,6 +114,8 @@ limits! {
         "First path identifier that slices have: those of MPLS from here on, those of NSH behind all of MPLS.";
     SOURCE_ROUTE_SLICE_PATH_IDS_FROM: u32 = 0xf0_0000, "identifiers",
         "First path identifier of slices on source routes, which have 24 bits as NSH has: those of NSH end before it.";
+    MARKED_PATH_IDS_MAX: u32 = 0xffff, "identifiers",
+        "Path identifiers of safe-9 and classic-80, which have 16 bits for them behind the ports of a way.";
     ROUTE_PORTS_MAX: usize = 128, "port numbers",
         "Ports of one source route at most, those of hosts counted.";
     PATH_ID_QUARANTINE_BLUEPRINTS: u64 = 16, "blueprints",

@@ -11,9 +11,11 @@
 //! - [`native`]: a header of its own behind the addresses of Ethernet.
 //! - [`classic`]: 80 bits of destination address, VLAN identifier and MPLS label, and more labels.
 //! - [`safe`]: 72 bits of the same fields, such that ordinary equipment sees nothing but ordinary values.
+//! - [`marked`]: headers of the last two with a mark in the positions that a short way leaves free.
 
 mod carrier;
 pub mod classic;
+pub mod marked;
 pub mod native;
 pub mod safe;
 
@@ -149,6 +151,8 @@ pub enum SourceRouteError {
         /// Where it is on the way again.
         rejoin: u8,
     },
+    /// The header has no mark that says whose packet it is on.
+    NoMark,
     /// A payload that is no IP packet, and whose EtherType the header cannot keep.
     NotIp,
 }
@@ -182,6 +186,7 @@ impl fmt::Display for SourceRouteError {
             Self::Detour { counter, rejoin } => {
                 write!(f, "a detour from position {counter} to {rejoin} is none")
             }
+            Self::NoMark => f.write_str("the source route does not say whose packet it is on"),
             Self::NotIp => f.write_str("the payload is no IP packet"),
         }
     }

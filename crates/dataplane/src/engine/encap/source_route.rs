@@ -1,4 +1,4 @@
-//! Paths over source routes: the ports of the way to the next function and the path's identifier stand in the
+//! Paths over `native` source routes: the ports of the way to the next function and the path's identifier stand in the
 //! frame, behind its addresses. Where on its path a packet is follows from the port by which it comes out, so the
 //! header says nothing of that.
 //!
@@ -8,6 +8,7 @@
 use super::template::HeaderWord;
 use super::{
     Carried, Headed, Header, HeaderSide, Located, PathEncap, PathPosition, Positions, TTL_INITIAL,
+    marked,
 };
 use catena_io::Buffer;
 use catena_model::explain::HeaderLayer;
@@ -18,7 +19,7 @@ use catena_model::{DropReason, PathId};
 use catena_wire::ethernet::{self, ADDRESSES_BYTES, HEADER_BYTES};
 use catena_wire::scalar::{EtherType, Spi};
 use catena_wire::source_route::native::{BYTES_WITHOUT_PORTS, NativeHeader, NativeView, PortWidth};
-use catena_wire::source_route::{self, Next};
+use catena_wire::source_route::{self, Next, Profile};
 
 const _: () = assert!(
     BYTES_WITHOUT_PORTS + ROUTE_PORTS_MAX <= super::HEADER_BYTES_MAX,
@@ -105,23 +106,27 @@ fn restore(buffer: &mut Buffer, bytes: usize) -> bool {
 /// The way to a function, ready to be written into frames.
 #[derive(Clone, Debug)]
 pub(crate) struct RouteHeader {
+    profile: Profile,
     width: PortWidth,
     ports: Box<[u8]>,
 }
 
 impl RouteHeader {
     /// That of these ports, in the order in which they are taken.
-    pub(crate) fn new(ports: &[PortNumber]) -> Self {
+    pub(crate) fn new(profile: Profile, ports: &[PortNumber]) -> Self {
         let ports: Box<[u8]> = ports.iter().map(|port| port.get()).collect();
         let widest = ports.iter().copied().max().unwrap_or_default();
-        Self { width: PortWidth::for_port(widest), ports }
+        Self { profile, width: PortWidth::for_port(widest), ports }
     }
 
     /// What stands in the place of the Ethernet header of a frame on this path, its first port taken.
     ///
     /// # Errors
-    /// The frame has no Ethernet header, or no header holds the identifier.
+    /// The frame has no Ethernet header, or no header holds the identifier, the ports or what the frame is.
     pub(crate) fn write(&self, frame: &[u8], path: PathId) -> Result<Header, DropReason> {
+        if self.profile != Profile::Native {
+            return marked::write(self.profile, &self.ports, frame, path);
+        }
         let ethernet = frame.get(..ADDRESSES_BYTES).zip(ethernet::outer_type(frame));
         let (addresses, ether_type) = ethernet.ok_or(DropReason::MalformedEthernet)?;
         let path = Spi::new(path.0).map_err(|_| DropReason::NoPath)?;
