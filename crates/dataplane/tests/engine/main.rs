@@ -42,6 +42,7 @@ mod origins;
 mod passing;
 mod pins;
 mod planned;
+mod profiles;
 mod proxy;
 mod questions;
 mod refusals;

@@ -83,16 +83,18 @@ const DROPS: [DropReason; 39] = [
 /// Those that no engine alone could have: what the kernel refuses is in `losses`; what rings cut or have
 /// no room for, and what sockets do not take, is counted in the tests of `catena-io`; what links bring never is
 /// the kernel's.
-const DROPS_OF_OTHERS: [DropReason; 11] = [
+const DROPS_OF_OTHERS: [DropReason; 13] = [
     DropReason::ForeignDevice,
     DropReason::KernelRefused,
     DropReason::MalformedSourceRoute,
     DropReason::NoRoute,
     DropReason::NoSourceRoute,
+    DropReason::NotPlainIp,
     DropReason::PuntLost,
     DropReason::PuntRingFull,
     DropReason::PuntShareFull,
     DropReason::RouteEnded,
+    DropReason::RouteUnfit,
     DropReason::TruncatedByRing,
     DropReason::UnknownExit,
 ];
