@@ -299,8 +299,8 @@ pub(crate) fn on_link(frame: &[u8]) -> Option<Encapsulation> {
     wire_route::profile(frame).and_then(Encapsulation::of_profile)
 }
 
-/// What reads as the frame under a source route, and what it shows. Where the addresses of the frame are not kept, it is
-/// the packet alone. For who only looks.
+/// What reads as the frame under a source route, and what it shows. Where the addresses of the frame are not
+/// kept, it is the packet alone. For who only looks.
 pub(crate) fn under_route(bytes: &[u8]) -> Option<(&[u8], FrameView)> {
     let encapsulation = on_link(bytes)?;
     if encapsulation.capabilities().keeps_frame {
