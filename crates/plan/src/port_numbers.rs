@@ -167,7 +167,8 @@ impl PortNumbers {
     }
 
     /// The number that this had before, or else the lowest that nothing has and nothing had lately. That of a port is
-    /// even as long as there is one: it stands last in headers, and an odd one is that of a group of stations in `classic-80`.
+    /// even as long as there is one: it stands last in headers, and an odd one is that of a group of stations in
+    /// `classic-80`.
     fn take(&mut self, of: &ExitPlace) -> Option<PortNumber> {
         let own = self.resting.iter().find(|(_, resting)| resting.of == *of);
         let own = own.map(|(number, _)| *number);

@@ -1,5 +1,6 @@
 //! Paths over source routes in fields of ordinary Ethernet: the ports of the way to the next function, and a mark
-//! behind them that is the path's identifier. Where on its path a packet is follows from the port by which it comes out.
+//! behind them that is the path's identifier. Where on its path a packet is follows from the port by which it
+//! comes out.
 //!
 //! Destination address and EtherType make room for the header. Neither the tables nor any function see that: what comes
 //! out is addressed to the port that it comes out by, as every function gets its packets, and a path delivers by
