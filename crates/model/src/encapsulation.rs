@@ -133,7 +133,7 @@ const fn marked(name: &'static str, profile: Profile) -> Capabilities {
     Capabilities {
         name,
         path_ids: 1..=MARKED_PATH_IDS_MAX,
-        slice_path_ids: 1..=0,
+        slice_path_ids: RangeInclusive::new(1, 0),
         path_id_max: MARKED_PATH_IDS_MAX,
         carriage: Carriage::Links(profile),
         ether_type: None,
