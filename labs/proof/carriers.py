@@ -1,7 +1,7 @@
 """What nodes send each other: source routes by links, NSH and MPLS in tunnels over UDP. Reads the frame that
 each carries, and who it is. Knows formats; refuses to know chains and cables.
 
-Source routes are those of docs/internals/source-routes.md, `native`. Links nothing of Catena.
+Source routes are those of docs/internals/source-routes.md. Links nothing of Catena.
 """
 
 import struct
@@ -10,13 +10,19 @@ from collections import namedtuple
 from captures import IDENTITY_BYTES, IPV4, IPV6, MPLS, NSH, UDP, Unreadable, beneath, read_pcap
 
 SOURCE_ROUTE = b"\x88\xb5"
+VLAN = b"\x81\x00"
+NATIVE, SAFE, CLASSIC = "source-route/native", "source-route/safe-9", "source-route/classic-80"
 TUNNELS = {4790: "nsh", 6635: "mpls"}  # VXLAN-GPE, MPLS over UDP (RFC 7510)
 VXLAN_GPE_BYTES, GPE_OF_NSH = 8, 4
 VERSION, WIDTHS = 1, (4, 6, 8)
 FLAG_TAG, FLAG_DETOURS, FLAG_PATH = 0x01, 0x02, 0x04
 
+# What stands in position 8 of a classic-80 header that has a mark behind its ports, and how many ports that are.
+FILLING, MARKED_PORTS = 0x11, 7
+
 # One way in a frame: its ports by position (position 1 first), how many are still to be taken, whose packet it
-# is, its ways round dead cables, and the frame behind the header, addresses in front as they always are.
+# is, its ways round dead cables, and the frame behind the header, addresses in front as they always are. Where the
+# header stands in the place of the destination address, that is nobody's.
 Route = namedtuple("Route", "ports counter path detours inner")
 # A way round the cable at a position: where the way goes on, and ports by position.
 Detour = namedtuple("Detour", "counter rejoin ports")
@@ -26,7 +32,48 @@ class Malformed(Exception):
     """A header that says what it cannot."""
 
 
+def profile_of(frame):
+    """The encapsulation of a frame on a source route; None of any other."""
+    if frame[12:14] == SOURCE_ROUTE:
+        return NATIVE
+    if frame[12:14] != VLAN or frame[16:18] != MPLS or len(frame) < 22:
+        return None
+    vlan, label = struct.unpack("!H", frame[14:16])[0] & 0x0FFF, int.from_bytes(frame[18:21], "big") >> 4
+    is_safe = frame[0] & 3 == 2 and label >> 15 == 0x10 and 1 <= vlan <= 2048
+    return SAFE if is_safe else CLASSIC
+
+
 def read_route(frame):
+    """The source route of a frame that is on one."""
+    profile = profile_of(frame)
+    return read_native(frame) if profile == NATIVE else read_marked(frame, profile == SAFE)
+
+
+def read_marked(frame, is_safe):
+    """The ports and the mark in the 80 bits of destination address, VLAN and label, or in the 72 of safe-9."""
+    vlan = struct.unpack("!H", frame[14:16])[0] & 0x0FFF
+    label, ttl, bottom = int.from_bytes(frame[18:21], "big") >> 4, frame[21], frame[20] & 1
+    address = int.from_bytes(frame[:6], "big")
+    if is_safe:
+        # Without the two lowest bits of the first octet.
+        high = address >> 42 << 40 | address & (1 << 40) - 1
+        bits = high << 26 | vlan - 1 << 15 | label & 0x7FFF
+        octets, counter = bits.to_bytes(9, "big"), ttl - 1
+    else:
+        octets, counter = (address << 32 | vlan << 20 | label).to_bytes(10, "big"), ttl
+        if octets[MARKED_PORTS] != FILLING:
+            raise Malformed(f"position 8 is {octets[MARKED_PORTS]:#04x}")
+    ports = tuple(octets[:MARKED_PORTS].rstrip(b"\0"))
+    if not bottom or not 0 <= counter <= len(ports) or not ports or 0 in ports:
+        raise Malformed(f"{counter} of {len(ports)} ports left, the last label {bool(bottom)}")
+    kind = {4: IPV4, 6: IPV6}.get(frame[22] >> 4 if len(frame) > 22 else 0)
+    if kind is None:
+        raise Malformed("holds no IP packet")
+    inner = bytes(6) + frame[6:12] + kind + frame[22:]
+    return Route(ports, counter, int.from_bytes(octets[-2:], "big"), (), inner)
+
+
+def read_native(frame):
     """The source route of a frame of EtherType 0x88b5."""
     head = frame[14:18]
     if len(head) < 4:
@@ -75,7 +122,7 @@ def read_ports(frame, at, count, width):
 
 def is_hello(frame):
     """Is a frame of EtherType 0x88b5 a word between data planes, and no route? Its ports would have no width."""
-    return octet(frame, 14) == VERSION << 4
+    return frame[12:14] == SOURCE_ROUTE and octet(frame, 14) == VERSION << 4
 
 
 def detoured(route):
@@ -106,11 +153,11 @@ def carried(frame):
     """Yields (encapsulation, inner frame) of all that a frame between nodes carries for chains. In a tunnel several
     may follow one another in one frame: the kernel sends a row of datagrams as one, and cuts it only where the
     device cannot."""
-    kind = frame[12:14]
-    if kind == SOURCE_ROUTE:
-        if is_hello(frame):
-            return
-        yield "source-route/native", read_route(frame).inner
+    kind, profile = frame[12:14], profile_of(frame)
+    if is_hello(frame):
+        return
+    if profile:
+        yield profile, read_route(frame).inner
         return
     if kind == IPV4:
         udp, protocol = 14 + (frame[14] & 0x0F) * 4, frame[23]

@@ -33,7 +33,7 @@ from collections import Counter, defaultdict, namedtuple
 
 import captures
 from captures import Unreadable, Verdict
-from carriers import SOURCE_ROUTE, Malformed, detoured, frames, identity, is_hello, read_route
+from carriers import Malformed, detoured, frames, identity, is_hello, profile_of, read_route
 
 KINDS = ("malformed", "port", "counter", "walk", "twice", "altered", "capture")
 
@@ -72,7 +72,7 @@ def read_sights(lab, folder, fabric, verdict):
         if capture.get("lost"):
             verdict.complain("capture", f"the capture at {place} lost {capture['lost']} packets")
         for frame in frames(f"{folder}/{capture['pcap']}"):
-            if frame[12:14] != SOURCE_ROUTE:
+            if profile_of(frame) is None:
                 continue
             try:
                 if is_hello(frame):

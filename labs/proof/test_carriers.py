@@ -28,6 +28,22 @@ def route(ports, counter, inner, path=7, width=8, detours=()):
     return inner[:12] + carriers.SOURCE_ROUTE + head + behind + inner[12:]
 
 
+def marked(profile, ports, counter, inner, mark=7):
+    """The same in fields of ordinary Ethernet; the ports by position."""
+    octets = bytes(ports).ljust(7, b"\0")
+    if profile == carriers.SAFE:
+        bits = int.from_bytes(octets + mark.to_bytes(2, "big"), "big")
+        high = bits >> 26
+        address = (high >> 40 << 42 | 2 << 40 | high & (1 << 40) - 1).to_bytes(6, "big")
+        vlan, label, ttl = (bits >> 15 & 0x7FF) + 1, 1 << 19 | bits & 0x7FFF, counter + 1
+    else:
+        bits = int.from_bytes(octets + b"\x11" + mark.to_bytes(2, "big"), "big")
+        address = (bits >> 32).to_bytes(6, "big")
+        vlan, label, ttl = bits >> 20 & 0xFFF, bits & 0xFFFFF, counter
+    tags = struct.pack("!HHHI", 0x8100, vlan, 0x8847, label << 12 | 1 << 8 | ttl)
+    return address + inner[6:12] + tags + inner[14:]
+
+
 def tunnel(port, payload, ipv6=False):
     udp = struct.pack("!HHHH", 50000, port, 8 + len(payload), 0) + payload
     if ipv6:
@@ -40,6 +56,8 @@ def carry(encapsulation, inners, ipv6=False):
     """Frames between nodes that carry others: in a tunnel all in one row."""
     if encapsulation == "source-route/native":
         return [route((5, 2, 1), 1, inner) for inner in inners]
+    if encapsulation in (carriers.SAFE, carriers.CLASSIC):
+        return [marked(encapsulation, (6, 2, 1), 1, inner) for inner in inners]
     nsh = bytes.fromhex("0c000004 00000000 0fc60103 000009fe") + bytes(16)
     heads = {"nsh": (4790, nsh), "mpls": (6635, bytes.fromhex("0000903ffe00013f"))}
     port, head = heads[encapsulation]
@@ -59,11 +77,13 @@ def datagram(number, hops=64, ipv6=False):
 class Carriers(unittest.TestCase):
     def test_every_frame_of_a_row_is_read_by_every_encapsulation(self):
         inners = [datagram(number, 64 - number, ipv6=number % 2) for number in range(5)]
-        for encapsulation in ("nsh", "mpls", "source-route/native"):
+        lossy = (carriers.SAFE, carriers.CLASSIC)
+        for encapsulation in ("nsh", "mpls", "source-route/native", *lossy):
+            expected = [bytes(6) + inner[6:] if encapsulation in lossy else inner for inner in inners]
             for ipv6 in (False, True):
                 found = [pair for frame in carry(encapsulation, inners, ipv6)
                          for pair in carriers.carried(frame)]
-                self.assertEqual(found, [(encapsulation, inner) for inner in inners])
+                self.assertEqual(found, [(encapsulation, inner) for inner in expected])
         who = [carriers.identity(inner) for inner in inners]
         self.assertEqual([(one[:2], one[2][8:], one[3]) for one in who],
                          [((20000, 5001), struct.pack("!I", n), 64 - n) for n in range(5)])
@@ -86,6 +106,17 @@ class Carriers(unittest.TestCase):
         self.assertEqual((read.ports, read.counter), (tuple(range(13, 0, -1)), 13))
         with self.assertRaises(carriers.Malformed):
             carriers.read_route(golden("native_all_parts.hex"))
+        packet = datagram(1)[14:]
+        for name, profile, ports, mark in (
+                ("safe9_marked", carriers.SAFE, (5, 3, 1), 0x1234),
+                ("safe9_marked_seven", carriers.SAFE, tuple(range(17, 10, -1)), 0xFFFF),
+                ("classic_marked", carriers.CLASSIC, (6, 3, 1), 0x1234),
+                ("classic_marked_seven", carriers.CLASSIC, (128, 255, 254, 253, 252, 251, 250), 0xFFFF)):
+            frame = golden(f"{name}.hex") + packet
+            read = carriers.read_route(frame)
+            self.assertEqual((carriers.profile_of(frame), read.ports, read.counter, read.path),
+                             (profile, ports, len(ports), mark))
+            self.assertEqual(read.inner[6:], frame[6:12] + captures.IPV4 + packet)
 
     def test_headers_that_say_what_they_cannot_are_refused(self):
         good = route((5, 2, 1), 2, datagram(1))
@@ -97,6 +128,18 @@ class Carriers(unittest.TestCase):
         for length in range(14, 25):
             with self.assertRaises(carriers.Malformed, msg=length):
                 carriers.read_route(good[:length])
+        for profile in (carriers.SAFE, carriers.CLASSIC):
+            good = marked(profile, (6, 2, 1), 2, datagram(1))
+            read = carriers.read_route(good)
+            self.assertEqual((read.ports, read.counter, read.path), ((6, 2, 1), 2, 7))
+            for at, value in ((20, good[20] & 0xFE), (21, 9), (22, 0x55)):
+                bad = good[:at] + bytes([value]) + good[at + 1:]
+                with self.assertRaises(carriers.Malformed, msg=at):
+                    carriers.read_route(bad)
+            with self.assertRaises(carriers.Malformed):
+                carriers.read_route(marked(profile, (6, 0, 1), 2, datagram(1)))
+        with self.assertRaises(carriers.Malformed):
+            carriers.read_route(good[:18] + b"\x21" + good[19:])
         narrow = route((5, 2, 1), 2, datagram(1), width=4)
         with self.assertRaises(carriers.Malformed):
             carriers.read_route(narrow[:19] + bytes([narrow[19] | 1]) + narrow[20:])

@@ -97,7 +97,8 @@ impl Template {
     pub(super) fn behind_ethernet(self, from: Seat) -> Self {
         let mut bytes = vec![0x02, 0xca, 0x7e, 0, 0, 1];
         bytes.extend(from.mac().0);
-        bytes.extend(self.encapsulation.capabilities().ether_type.0.to_be_bytes());
+        let ether_type = self.encapsulation.capabilities().ether_type;
+        bytes.extend(ether_type.map_or(0, |one| one.0).to_be_bytes());
         bytes.extend(&self.bytes);
         self.moved(bytes, 14)
     }

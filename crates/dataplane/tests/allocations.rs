@@ -173,6 +173,10 @@ fn town() -> Town {
     town.chain("either", Encapsulation::Nsh, &[&["v1", "v2"], &["v4"]], &rules(5_004));
     let routed = Encapsulation::SourceRouteNative;
     town.chain("routed", routed, &[&["v2"], &["v4"]], &rules(5_006));
+    let safe = Encapsulation::SourceRouteSafe9;
+    town.chain("safe", safe, &[&["v2"], &["v4"]], &rules(5_007));
+    let classic = Encapsulation::SourceRouteClassic80;
+    town.chain("classic", classic, &[&["v2"], &["v4"]], &rules(5_008));
     town.chain("tapped", Encapsulation::Nsh, &[&["v2"], &["v4"]], &rules(5_005)).taps = vec![0];
     let (id, path, like) = (SliceId(Uuid::from_u128(1)), PathId(500_000), town.chains[0].path);
     let teids = TeidRange::new(Teid(USERS.0), Teid(USERS.1)).unwrap();
@@ -206,7 +210,7 @@ fn of_user(town: &Town, teid: u32, flow: u16) -> Vec<u8> {
 /// Every kind of packet: chained and not, both families, TCP and UDP, and those that end by name.
 fn kinds(town: &Town) -> Vec<(Vec<u8>, Option<u16>)> {
     let mut kinds = Vec::new();
-    for port in [5_001, 5_002, 5_003, 5_004, 5_005, 5_006, PLAIN_PORT] {
+    for port in (5_001..=5_008).chain([PLAIN_PORT]) {
         for (is_v6, protocol) in
             [(false, IpProtocol::UDP), (false, IpProtocol::TCP), (true, IpProtocol::UDP)]
         {

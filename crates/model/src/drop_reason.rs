@@ -83,6 +83,8 @@ drop_reasons! {
     NoRoute "no_route" "No way over links is known to the node of the packet's function.",
     UnknownExit "unknown_exit" "The source route names a port number that leads nowhere from this node.",
     RouteEnded "route_ended" "The source route is at its end at a node that is no edge of its chain.",
+    RouteUnfit "route_unfit" "The way to the packet's function has more ports than a header of its profile holds.",
+    NotPlainIp "not_plain_ip" "The source route of this profile carries IP packets without a VLAN tag alone, and the frame is another.",
     NoPath "no_path" "The path identifier is not in the program of this node.",
     IndexExhausted "index_exhausted" "The service index points behind the end of its path.",
     ContextTooLong "context_too_long" "The chain header carries more metadata than is passed on.",

@@ -2,11 +2,13 @@
 //! How a header is written is known to the data plane alone.
 
 use crate::limits::{
-    MPLS_PATH_IDS_MAX, NSH_PATH_IDS_MAX, SLICE_PATH_IDS_FROM, SOURCE_ROUTE_SLICE_PATH_IDS_FROM,
+    MARKED_PATH_IDS_MAX, MPLS_PATH_IDS_MAX, NSH_PATH_IDS_MAX, ROUTE_PORTS_MAX, SLICE_PATH_IDS_FROM,
+    SOURCE_ROUTE_SLICE_PATH_IDS_FROM,
 };
 use crate::topology::PortNumber;
 use catena_wire::scalar::EtherType;
 use catena_wire::source_route::native::{BYTES_WITHOUT_PORTS, PortWidth};
+use catena_wire::source_route::{Profile, marked};
 use catena_wire::{ethernet, ipv4, ipv6, ports, udp};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
@@ -37,6 +39,12 @@ pub enum Encapsulation {
     /// The ports of the way in a header of ours behind the addresses of Ethernet.
     #[serde(rename = "source-route/native")]
     SourceRouteNative,
+    /// The same in fields of ordinary Ethernet, none of which ever has a reserved value.
+    #[serde(rename = "source-route/safe-9")]
+    SourceRouteSafe9,
+    /// The same in all bits of those fields.
+    #[serde(rename = "source-route/classic-80")]
+    SourceRouteClassic80,
     /// One that proves what another would cost: path, hop and time to live as they are.
     #[cfg(dummy_encapsulation)]
     Dummy,
@@ -49,19 +57,22 @@ pub struct Capabilities {
     pub name: &'static str,
     /// The identifiers that paths of chains may have; pools may overlap.
     pub path_ids: RangeInclusive<u32>,
-    /// Those that paths of slices may have: no two pools overlap, because a node tells paths apart by
-    /// the number alone.
+    /// Those that paths of slices may have, none if it carries no slices: no two pools overlap, because a node
+    /// tells paths apart by the number alone.
     pub slice_path_ids: RangeInclusive<u32>,
     /// The greatest identifier that its headers hold.
     pub path_id_max: u32,
     /// How it travels between nodes.
     pub carriage: Carriage,
-    /// What follows the Ethernet header towards a function that speaks it, or on a link.
-    pub ether_type: EtherType,
+    /// What follows the Ethernet header towards a function that speaks it, or on a link; none: nothing that is its
+    /// alone.
+    pub ether_type: Option<EtherType>,
     /// Bytes of its header in front of a frame, in a tunnel, without metadata; 0: it depends on the way.
     pub header_bytes: usize,
     /// Is there room for metadata: what classifiers write, and whose packet it is?
     pub has_metadata: bool,
+    /// Do frames keep destination address, EtherType and tags? If not, it carries IP packets alone.
+    pub keeps_frame: bool,
 }
 
 /// How packets travel between nodes.
@@ -70,7 +81,7 @@ pub enum Carriage {
     /// In a tunnel of this name in messages, to this UDP port.
     Tunnel(&'static str, u16),
     /// By links, over the ports that stand in the packet.
-    Links,
+    Links(Profile),
 }
 
 const NSH: Capabilities = Capabilities {
@@ -80,10 +91,11 @@ const NSH: Capabilities = Capabilities {
     path_id_max: NSH_PATH_IDS_MAX,
     // VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe).
     carriage: Carriage::Tunnel("vxlan_gpe", ports::VXLAN_GPE),
-    ether_type: EtherType::NSH,
+    ether_type: Some(EtherType::NSH),
     // VXLAN-GPE, and NSH with metadata of type 1 (RFC 8300 section 2.4).
     header_bytes: 8 + 24,
     has_metadata: true,
+    keeps_frame: true,
 };
 
 const MPLS: Capabilities = Capabilities {
@@ -94,10 +106,11 @@ const MPLS: Capabilities = Capabilities {
     path_id_max: MPLS_PATH_IDS_MAX,
     // MPLS over UDP (RFC 7510, RFC 8595).
     carriage: Carriage::Tunnel("mpls_udp", ports::MPLS_UDP),
-    ether_type: EtherType::MPLS,
+    ether_type: Some(EtherType::MPLS),
     // Two labels (RFC 8595 section 3).
     header_bytes: 8,
     has_metadata: false,
+    keeps_frame: true,
 };
 
 const SOURCE_ROUTE_NATIVE: Capabilities = Capabilities {
@@ -105,11 +118,30 @@ const SOURCE_ROUTE_NATIVE: Capabilities = Capabilities {
     path_ids: 1..=SLICE_PATH_IDS_FROM - 1,
     slice_path_ids: SOURCE_ROUTE_SLICE_PATH_IDS_FROM..=NSH_PATH_IDS_MAX,
     path_id_max: NSH_PATH_IDS_MAX,
-    carriage: Carriage::Links,
-    ether_type: EtherType::SOURCE_ROUTE,
+    carriage: Carriage::Links(Profile::Native),
+    ether_type: Some(EtherType::SOURCE_ROUTE),
     header_bytes: 0,
     has_metadata: false,
+    keeps_frame: true,
 };
+
+const SOURCE_ROUTE_SAFE_9: Capabilities = marked("source-route/safe-9", Profile::Safe9);
+const SOURCE_ROUTE_CLASSIC_80: Capabilities = marked("source-route/classic-80", Profile::Classic80);
+
+/// A profile whose headers hold a mark beside a few ports: the identifier of the path.
+const fn marked(name: &'static str, profile: Profile) -> Capabilities {
+    Capabilities {
+        name,
+        path_ids: 1..=MARKED_PATH_IDS_MAX,
+        slice_path_ids: RangeInclusive::new(1, 0),
+        path_id_max: MARKED_PATH_IDS_MAX,
+        carriage: Carriage::Links(profile),
+        ether_type: None,
+        header_bytes: 0,
+        has_metadata: false,
+        keeps_frame: false,
+    }
+}
 
 #[cfg(dummy_encapsulation)]
 const DUMMY: Capabilities = Capabilities {
@@ -119,18 +151,32 @@ const DUMMY: Capabilities = Capabilities {
     path_id_max: NSH_PATH_IDS_MAX + 0x1_0000,
     // A port and an EtherType for experiments (RFC 4727, IEEE 802).
     carriage: Carriage::Tunnel("dummy", 1021),
-    ether_type: EtherType(0x88b6),
+    ether_type: Some(EtherType(0x88b6)),
     header_bytes: 0,
     has_metadata: false,
+    keeps_frame: true,
 };
 
 impl Encapsulation {
     /// Every encapsulation.
     #[cfg(not(dummy_encapsulation))]
-    pub const ALL: [Self; 3] = [Self::Nsh, Self::Mpls, Self::SourceRouteNative];
+    pub const ALL: [Self; 5] = [
+        Self::Nsh,
+        Self::Mpls,
+        Self::SourceRouteNative,
+        Self::SourceRouteSafe9,
+        Self::SourceRouteClassic80,
+    ];
     /// Every encapsulation.
     #[cfg(dummy_encapsulation)]
-    pub const ALL: [Self; 4] = [Self::Nsh, Self::Mpls, Self::SourceRouteNative, Self::Dummy];
+    pub const ALL: [Self; 6] = [
+        Self::Nsh,
+        Self::Mpls,
+        Self::SourceRouteNative,
+        Self::SourceRouteSafe9,
+        Self::SourceRouteClassic80,
+        Self::Dummy,
+    ];
     /// Those that travel in tunnels between nodes: functions may speak them, too.
     #[cfg(not(dummy_encapsulation))]
     pub const TUNNELLED: [Self; 2] = [Self::Nsh, Self::Mpls];
@@ -148,6 +194,8 @@ impl Encapsulation {
             Self::Nsh => &NSH,
             Self::Mpls => &MPLS,
             Self::SourceRouteNative => &SOURCE_ROUTE_NATIVE,
+            Self::SourceRouteSafe9 => &SOURCE_ROUTE_SAFE_9,
+            Self::SourceRouteClassic80 => &SOURCE_ROUTE_CLASSIC_80,
             #[cfg(dummy_encapsulation)]
             Self::Dummy => &DUMMY,
         }
@@ -177,13 +225,73 @@ impl Encapsulation {
     /// Does it travel by links, over the ports that stand in the packet?
     #[must_use]
     pub const fn is_source_route(self) -> bool {
-        matches!(self.capabilities().carriage, Carriage::Links)
+        self.profile().is_some()
+    }
+
+    /// How its frames carry their ports, where they do.
+    #[must_use]
+    pub const fn profile(self) -> Option<Profile> {
+        match self.capabilities().carriage {
+            Carriage::Tunnel(..) => None,
+            Carriage::Links(profile) => Some(profile),
+        }
+    }
+
+    /// Do its frames bring ways round dead cables with them?
+    #[must_use]
+    pub fn carries_detours(self) -> bool {
+        self.profile() == Some(Profile::Native)
+    }
+
+    /// The encapsulation whose frames carry their ports like this.
+    #[must_use]
+    pub fn of_profile(profile: Profile) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.profile() == Some(profile))
+    }
+
+    /// May the paths of slices be carried by it?
+    #[must_use]
+    pub fn takes_slices(self) -> bool {
+        !self.capabilities().slice_path_ids.is_empty()
+    }
+
+    /// Ports of a way at most; 0: none stand in its packets.
+    #[must_use]
+    pub const fn route_ports_max(self) -> usize {
+        match self.profile() {
+            None => 0,
+            Some(Profile::Native) => ROUTE_PORTS_MAX,
+            Some(Profile::Safe9 | Profile::Classic80) => marked::PORTS,
+        }
+    }
+
+    /// Why no packet may have these ports in its header, if none may.
+    #[must_use]
+    pub fn fault_of_route(self, route: &[PortNumber]) -> Option<String> {
+        let (ports, most) = (route.len(), self.route_ports_max());
+        let profile = self.profile()?;
+        if ports > most {
+            let name = self.name();
+            return Some(format!("a way of {ports} ports, and a header of {name} holds {most}"));
+        }
+        let way: Vec<u8> = route.iter().map(|port| port.get()).collect();
+        let header = marked::MarkedHeader::new(profile, &way, 0).ok()?;
+        let reserved = header.reserved()?;
+        Some(format!(
+            "a way whose header in {} others take for something else: {reserved}; {} has no such \
+             headers",
+            self.name(),
+            Self::SourceRouteSafe9.name()
+        ))
     }
 
     /// Bytes by which a packet without metadata grows between nodes, outer Ethernet, IP and UDP included. `route`: the
     /// ports of its way, where these stand in it.
     #[must_use]
     pub fn added_bytes(self, route: &[PortNumber], is_ipv6: bool) -> usize {
+        if !self.capabilities().keeps_frame {
+            return marked::ADDED_BYTES;
+        }
         if self.is_source_route() {
             let widest = route.iter().map(|port| port.get()).max().unwrap_or_default();
             let bits = route.len() * usize::from(PortWidth::for_port(widest).bits());
@@ -220,5 +328,32 @@ mod tests {
             assert_eq!(of_24_bits.identifiers(), 1..=0xff_ffff);
         }
         assert_eq!(Encapsulation::Mpls.identifiers(), 16..=0xf_ffff);
+    }
+
+    #[test]
+    fn what_ways_a_header_cannot_have_is_said() {
+        let fault = |encapsulation: Encapsulation, route: &[u8]| {
+            let route: Vec<_> = route.iter().filter_map(|port| PortNumber::new(*port)).collect();
+            encapsulation.fault_of_route(&route)
+        };
+        let all = [Encapsulation::SourceRouteSafe9, Encapsulation::SourceRouteClassic80];
+        for encapsulation in all {
+            assert_eq!(
+                Encapsulation::of_profile(encapsulation.profile().unwrap()),
+                Some(encapsulation)
+            );
+            assert_eq!(fault(encapsulation, &[255, 1, 2, 3, 4, 5, 2]), None);
+            let long = fault(encapsulation, &[2; 8]).unwrap();
+            assert!(long.contains("8 ports") && long.contains("holds 7"), "{long}");
+        }
+        let [safe, classic] = all;
+        assert_eq!(
+            (fault(safe, &[1, 255]), fault(Encapsulation::SourceRouteNative, &[3; 8])),
+            (None, None)
+        );
+        for (last, case) in [(3, "that of a group"), (255, "that of a group")] {
+            let found = fault(classic, &[last; 6]).unwrap();
+            assert!(found.contains(case) && found.contains("source-route/safe-9"), "{found}");
+        }
     }
 }

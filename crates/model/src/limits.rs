@@ -117,6 +117,8 @@ limits! {
     ROUTE_DETOUR_BYTES_MAX: usize = 64, "bytes",
         "What ways round dead cables may take in the header of a source route, beside its own ports and no more than \
          the header has room for; cables at the start of the route go first.";
+    MARKED_PATH_IDS_MAX: u32 = 0xffff, "identifiers",
+        "Path identifiers of safe-9 and classic-80, which have 16 bits for them behind the ports of a way.";
     ROUTE_PORTS_MAX: usize = 128, "port numbers",
         "Ports of one source route at most, those of hosts counted.";
     PATH_ID_QUARANTINE_BLUEPRINTS: u64 = 16, "blueprints",

@@ -33,7 +33,7 @@ impl TunnelKind {
             Self::Vxlan => "vxlan",
             Self::Path(encapsulation) => match encapsulation.capabilities().carriage {
                 Carriage::Tunnel(name, _) => name,
-                Carriage::Links => encapsulation.name(),
+                Carriage::Links(_) => encapsulation.name(),
             },
         }
     }
@@ -45,7 +45,7 @@ impl TunnelKind {
             Self::Vxlan => ports::VXLAN,
             Self::Path(encapsulation) => match encapsulation.capabilities().carriage {
                 Carriage::Tunnel(_, port) => port,
-                Carriage::Links => 0,
+                Carriage::Links(_) => 0,
             },
         }
     }

@@ -17,7 +17,7 @@ use crate::intent::Intent;
 use crate::ledger::Direction;
 use catena_model::id::{FunctionId, InstanceId, PortId};
 use catena_model::limits::{CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX};
-use catena_model::resource::{Chain, Instance, ServiceFunction};
+use catena_model::resource::{Chain, FlowField, Instance, ServiceFunction};
 use std::collections::BTreeMap;
 
 use graphs::{check_graph, check_routes};
@@ -43,6 +43,7 @@ fn check_alone<'i>(
         check_encapsulation(chain, instance)?;
         check_nodes(intent, instance)?;
     }
+    check_kept(intent, chain)?;
     check_routes(intent, graphs, chain)?;
     Ok(hops)
 }
@@ -178,6 +179,21 @@ fn check_arrivals(
         }
     }
     Ok(())
+}
+
+/// Every node on the way chooses an instance by the same fields. Where there is a way back, none chooses by MACs.
+fn check_kept(intent: &Intent, chain: &Chain) -> Result<(), PlanError> {
+    if chain.encapsulation.capabilities().keeps_frame || chain.is_symmetric {
+        return Ok(());
+    }
+    let mut functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));
+    let chooses = |function: &&ServiceFunction| {
+        function.instances.len() > 1 && function.balance.contains(&FlowField::EthDst)
+    };
+    functions.find(chooses).map_or(Ok(()), |function| {
+        let (chain, carried) = (chain.name(), chain.encapsulation);
+        Err(PlanError::LostField { chain, carried: carried.name(), function: function.name() })
+    })
 }
 
 fn check_encapsulation(chain: &Chain, instance: &Instance) -> Result<(), PlanError> {

@@ -86,8 +86,10 @@ fn legs(path: &PathRecord, outcome: &Blueprint, inventory: &Inventory) -> Vec<Co
             let is_routed = path.encapsulation.is_source_route();
             let way = routing::ports(books, from, (&send.to, port)).filter(|_| is_routed);
             let underlay = inventory.nodes.get(from).map(|facts| facts.underlay.address);
+            let has_detours = path.encapsulation.carries_detours();
             let detours = way
                 .as_ref()
+                .filter(|_| has_detours)
                 .map(|ports| detour_bytes(ports, &rounds::entries(&ledger.rounds, from, &send.to)));
             let is_ipv6 = underlay.is_some_and(|address| address.is_ipv6());
             let leg = ComparedLeg {

@@ -131,6 +131,20 @@ pub enum PlanError {
         /// The other.
         second: String,
     },
+    /// Nodes would choose instances by what the header does not keep.
+    #[error(
+        "chain '{chain}' is carried by {carried}, which does not keep the destination MAC that function \
+         '{function}' chooses among its instances by; take eth_dst out of its fields, or give the chain another \
+         encapsulation"
+    )]
+    LostField {
+        /// The chain.
+        chain: String,
+        /// Its encapsulation.
+        carried: &'static str,
+        /// The function.
+        function: String,
+    },
     /// A packet that comes back would not say of which network it is.
     #[error(
         "chain '{chain}' brings packets of network '{network}' out of port '{egress}', where chains of \

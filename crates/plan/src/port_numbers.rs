@@ -167,7 +167,9 @@ impl PortNumbers {
         }
     }
 
-    /// The number that this had before, or else the lowest that nothing has and nothing had lately.
+    /// The number that this had before, or else the lowest that nothing has and nothing had lately. That of a port is
+    /// even as long as there is one: it stands last in headers, and an odd one is that of a group of stations in
+    /// `classic-80`.
     fn take(&mut self, of: &ExitPlace) -> Option<PortNumber> {
         let own = self.resting.iter().find(|(_, resting)| resting.of == *of);
         let own = own.map(|(number, _)| *number);
@@ -177,7 +179,11 @@ impl PortNumbers {
         }
         let taken = self.links.values().chain(self.ports.values()).chain(self.resting.keys());
         let taken: BTreeSet<PortNumber> = taken.copied().collect();
-        (1..=u8::MAX).filter_map(PortNumber::new).find(|number| !taken.contains(number))
+        let mut numbers: Vec<PortNumber> = (1..=u8::MAX).filter_map(PortNumber::new).collect();
+        if let ExitPlace::Port(_) = of {
+            numbers.sort_by_key(|number| number.get() % 2);
+        }
+        numbers.into_iter().find(|number| !taken.contains(number))
     }
 }
 

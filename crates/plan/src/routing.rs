@@ -11,9 +11,8 @@ use crate::sends::{Sending, Starts, sends};
 use crate::ways::{self, Roads, WayBooks};
 use catena_model::NodeName;
 use catena_model::id::PortId;
-use catena_model::limits::ROUTE_PORTS_MAX;
 use catena_model::program::HopEntry;
-use catena_model::resource::Chain;
+use catena_model::resource::{Chain, Encapsulation};
 use catena_model::status::PathRoute;
 use catena_model::topology::{CableEnd, PortNumber};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,12 +27,15 @@ pub(crate) fn ports(
     Some(ways::numbers(books, from, to)?.chain([last]).collect())
 }
 
-/// Has every packet of a path a way to wherever it goes?
+/// Has every packet of a path a way to wherever it goes, and fits each its header?
 pub(crate) fn is_routed(ledger: &Ledger, inventory: &Inventory, path: &PathRecord) -> bool {
     let books = (&ledger.ways, &ledger.port_numbers);
     path.sends().iter().all(|(port, send)| {
         let mut origins = send.origins(inventory.nodes.keys()).into_iter();
-        origins.all(|from| ports(books, from, (&send.to, *port)).is_some())
+        origins.all(|from| {
+            ports(books, from, (&send.to, *port))
+                .is_some_and(|ports| path.encapsulation.fault_of_route(&ports).is_none())
+        })
     })
 }
 
@@ -48,7 +50,8 @@ pub(crate) fn render_routed(
 ) -> Result<Vec<Rendering>, String> {
     let ways = render(intent, inventory, graphs, chain)?;
     if chain.encapsulation.is_source_route() {
-        let routing = Routing { ledger, roads, inventory };
+        let encapsulation = chain.encapsulation;
+        let routing = Routing { ledger, roads, inventory, encapsulation };
         for way in &ways {
             routing.check(&way.hops, &sends(&way.hops, &Starts::of_rules(&way.rules)))?;
         }
@@ -95,6 +98,8 @@ struct Routing<'r> {
     ledger: &'r Ledger,
     roads: &'r Roads<'r>,
     inventory: &'r Inventory,
+    /// How the chain is carried.
+    encapsulation: Encapsulation,
 }
 
 impl Routing<'_> {
@@ -111,7 +116,7 @@ impl Routing<'_> {
             let full = numbers.filter(|_| !has_room).map(|book| {
                 format!("its port has no number: {}; use another node", book.why_full())
             });
-            full.map_or_else(|| self.check_send(send), Err).map_err(|why| {
+            full.map_or_else(|| self.check_send(*port, send), Err).map_err(|why| {
                 let mut hops = hops.iter();
                 let hop = hops.find(|hop| hop.instances.iter().any(|one| one.ingress == *port));
                 let function = hop.map(|hop| hop.name.as_str()).unwrap_or_default();
@@ -124,7 +129,9 @@ impl Routing<'_> {
         Ok(())
     }
 
-    fn check_send(&self, send: &Sending) -> Result<(), String> {
+    fn check_send(&self, port: PortId, send: &Sending) -> Result<(), String> {
+        let most = self.encapsulation.route_ports_max();
+        let books = (&self.ledger.ways, &self.ledger.port_numbers);
         for from in send.origins(self.inventory.nodes.keys()) {
             let known = ways::numbers(&self.ledger.ways, from, &send.to).map(Iterator::count);
             let cables = match known {
@@ -139,12 +146,17 @@ impl Routing<'_> {
                     })?
                     .len(),
             };
-            if cables >= ROUTE_PORTS_MAX {
+            if cables >= most {
                 return Err(format!(
-                    "the way from node '{from}' to node '{}' has {cables} cables, and a header holds {ROUTE_PORTS_MAX} ports; \
-                     use a node that is nearer",
-                    send.to
+                    "the way from node '{from}' to node '{}' has {cables} cables, and a header of {} holds {most} ports, \
+                     that of the function among them; use a node that is nearer",
+                    send.to,
+                    self.encapsulation.name()
                 ));
+            }
+            let ports = ports(books, from, (&send.to, port));
+            if let Some(fault) = ports.and_then(|ports| self.encapsulation.fault_of_route(&ports)) {
+                return Err(format!("from node '{from}' to node '{}' leads {fault}", send.to));
             }
         }
         Ok(())

@@ -171,6 +171,14 @@ impl FrameView {
         Ok(frame)
     }
 
+    /// Reads an IP packet that has lost its Ethernet header: its addresses are unknown.
+    ///
+    /// # Errors
+    /// As [`FrameView::parse`] says.
+    pub fn parse_packet(bytes: &[u8], ethertype: EtherType) -> Result<Self, FrameError> {
+        Self::read_packet(bytes, ethertype, false)
+    }
+
     /// An IP packet without a frame, as tunnels of packets carry it.
     #[inline]
     pub(crate) fn read_packet(

@@ -11,12 +11,14 @@
 //! - [`native`]: a header of its own behind the addresses of Ethernet.
 //! - [`classic`]: 80 bits of destination address, VLAN identifier and MPLS label, and more labels.
 //! - [`safe`]: 72 bits of the same fields, such that ordinary equipment sees nothing but ordinary values.
+//! - [`marked`]: headers of the last two with a mark in the positions that a short way leaves free.
 //!
 //! [`hello`] is no route: it is what the ends of a cable say to each other.
 
 mod carrier;
 pub mod classic;
 pub mod hello;
+pub mod marked;
 pub mod native;
 pub mod safe;
 
@@ -152,6 +154,8 @@ pub enum SourceRouteError {
         /// Where it is on the way again.
         rejoin: u8,
     },
+    /// The header has no mark that says whose packet it is on.
+    NoMark,
     /// A payload that is no IP packet, and whose EtherType the header cannot keep.
     NotIp,
 }
@@ -185,6 +189,7 @@ impl fmt::Display for SourceRouteError {
             Self::Detour { counter, rejoin } => {
                 write!(f, "a detour from position {counter} to {rejoin} is none")
             }
+            Self::NoMark => f.write_str("the source route does not say whose packet it is on"),
             Self::NotIp => f.write_str("the payload is no IP packet"),
         }
     }

@@ -1,7 +1,9 @@
 //! Readers of source routes: a step writes the counter alone or nothing, and what was read is written as it was
 //! read.
 
+use catena_wire::scalar::MacAddr;
 use catena_wire::source_route::classic::ClassicView;
+use catena_wire::source_route::marked::{self, MarkedHeader};
 use catena_wire::source_route::native::{Detour, NativeHeader, NativeView, TagKey};
 use catena_wire::source_route::safe::{self, SafeHeader};
 use catena_wire::source_route::{Next, PORTS_MAX, advance};
@@ -23,6 +25,12 @@ pub(crate) fn frame(bytes: &[u8]) {
         let mut written = bytes.to_vec();
         assert_eq!(header.emit(&mut written), Ok(safe::LEN));
         assert_eq!(SafeHeader::parse(&written), Ok(header));
+    }
+    if let Ok(header) = MarkedHeader::parse(bytes) {
+        let mut written = bytes.to_vec();
+        assert_eq!(header.emit(&mut written), Ok(marked::LEN));
+        assert_eq!(MarkedHeader::parse(&written), Ok(header));
+        let _ = marked::restore(&mut written, MacAddr([2; 6]));
     }
 }
 

@@ -14,7 +14,7 @@ use crate::engine::packet::{Origin, Packet, PortSlot, parse};
 use crate::engine::tables::Tables;
 use catena_model::TunnelKind;
 use catena_model::explain::{ExplainAt, FrameBytes};
-use catena_wire::ethernet::{self, EthernetView};
+use catena_wire::ethernet::EthernetView;
 use catena_wire::fragment::FragmentPlace;
 use catena_wire::frame::{Fragment, FrameView};
 use catena_wire::plain::PlainFrame;
@@ -48,14 +48,19 @@ impl Engine {
         if engines < 2 || self.tables.are_for_one() {
             return 0;
         }
-        let frame = match origin {
-            Origin::Tunnel { kind, .. } => from_tunnel(kind, bytes),
-            Origin::Port(slot) if self.slots.is_link(slot) => from_link(bytes),
-            Origin::Port(slot) if self.is_of_function(slot) => from_function(bytes),
-            Origin::Port(_) => Some(bytes),
+        let constant = |frame| self.constant(frame);
+        let hash = match origin {
+            Origin::Tunnel { kind, .. } => from_tunnel(kind, bytes).and_then(constant),
+            Origin::Port(slot) if self.slots.is_link(slot) => {
+                encap::under_route(bytes).map(|(inner, view)| self.constant_of(inner, &view))
+            }
+            Origin::Port(slot) if self.is_of_function(slot) => {
+                from_function(bytes).and_then(constant)
+            }
+            Origin::Port(_) => constant(bytes),
         };
         // What cannot be read is dropped by name, wherever that is.
-        let Some(hash) = frame.and_then(|frame| self.constant(frame)) else { return 0 };
+        let Some(hash) = hash else { return 0 };
         let spread = mix(hash ^ self.config.flow_seed);
         ((u128::from(spread) * engines as u128) >> 64) as usize
     }
@@ -74,15 +79,19 @@ impl Engine {
         {
             return Some(plain.symmetric_hash(self.tables.choice_seed));
         }
-        let view = FrameView::parse(frame).ok()?;
+        Some(self.constant_of(frame, &FrameView::parse(frame).ok()?))
+    }
+
+    /// The same of a frame, or of a packet, that has been read.
+    fn constant_of(&self, bytes: &[u8], view: &FrameView) -> u64 {
+        let seed = self.tables.choice_seed;
         match (view.fragment, view.flow) {
             (Fragment::First | Fragment::Later, Some(flow)) => {
-                Some(FragmentPlace::common(&flow).symmetric_hash(self.tables.choice_seed))
+                FragmentPlace::common(&flow).symmetric_hash(seed)
             }
             _ => {
-                let seed = self.tables.choice_seed;
-                let outer = || parse::flow_hash(&view, seed);
-                Some(self.inspection.into(frame, &view).flow_hash(seed, outer))
+                let outer = || parse::flow_hash(view, seed);
+                self.inspection.into(bytes, view).flow_hash(seed, outer)
             }
         }
     }
@@ -104,12 +113,6 @@ fn from_function(bytes: &[u8]) -> Option<&[u8]> {
     };
     let headed = bytes.get(ethernet.header_len()..)?;
     headed.get(encap::of(encapsulation).header_bytes(HeaderSide::Function, headed)?..)
-}
-
-/// What reads as the frame that a link has brought.
-fn from_link(bytes: &[u8]) -> Option<&[u8]> {
-    let carrier = encap::of(encap::by_ether_type(ethernet::outer_type(bytes)?)?);
-    bytes.get(carrier.header_bytes(HeaderSide::Tunnel, bytes)?..)
 }
 
 /// The frame in a tunnel packet.

@@ -43,6 +43,7 @@ mod origins;
 mod passing;
 mod pins;
 mod planned;
+mod profiles;
 mod proxy;
 mod questions;
 mod refusals;

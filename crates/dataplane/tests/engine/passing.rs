@@ -108,7 +108,9 @@ pub(crate) fn advance(bytes: &mut [u8], encapsulation: Encapsulation) -> bool {
             next.emit(&mut bytes[start..]).unwrap();
         }
         // Functions get bare packets of it.
-        Encapsulation::SourceRouteNative => return false,
+        Encapsulation::SourceRouteNative
+        | Encapsulation::SourceRouteSafe9
+        | Encapsulation::SourceRouteClassic80 => return false,
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => bytes[start + 5] += 1,
     }

@@ -280,7 +280,7 @@ fn an_aware_function_gets_and_moves_the_header_itself() {
         let header = EthernetHeader::untagged(
             rig.town.mac("v2.in"),
             PROXY_MAC,
-            encapsulation.capabilities().ether_type,
+            encapsulation.capabilities().ether_type.unwrap(),
         );
         let mut expected = vec![0; 14];
         header.emit(&mut expected).unwrap();

@@ -340,7 +340,7 @@ impl Rig {
         let (instance, egress) = (instance.clone(), egress.clone());
         let mut bytes = seen.bytes.clone();
         let mut all = Encapsulation::ALL.into_iter();
-        let has_header = all.any(|one| one.capabilities().ether_type == view.ethertype);
+        let has_header = all.any(|one| one.capabilities().ether_type == Some(view.ethertype));
         let behaviour = self.behaviours[&instance.name];
         if behaviour.has_kernel()
             && let Some(reply) = answer_question(&bytes, ingress)

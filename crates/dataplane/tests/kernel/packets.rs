@@ -265,7 +265,11 @@ pub(crate) fn roll_datagram(town: &Town, seed: u64, dice: &mut Dice) -> SentByTu
             let vni = Vni::new(dice.pick(&[100, 100, 100, 200, 999])).unwrap();
             VxlanHeader { vni }.emit(&mut bytes).unwrap()
         }
-        TunnelKind::Path(Encapsulation::SourceRouteNative) => 0,
+        TunnelKind::Path(
+            Encapsulation::SourceRouteNative
+            | Encapsulation::SourceRouteSafe9
+            | Encapsulation::SourceRouteClassic80,
+        ) => 0,
         TunnelKind::Path(Encapsulation::Mpls) => {
             let label = MplsLabel::ordinary(path).unwrap();
             SfcLabelPair::new(label, index, ttl).unwrap().emit(&mut bytes).unwrap()

@@ -402,7 +402,7 @@ impl Twin {
         let egress = &self.town.ports[instance.egress];
         let is_sent = match instance.speaks {
             Some(encapsulation) => {
-                let header = encapsulation.capabilities().ether_type;
+                let header = encapsulation.capabilities().ether_type?;
                 ethertype_is(&bytes, header) && advance(&mut bytes, encapsulation)
             }
             None => instance.name == "f2" || route(&mut bytes, PROXY_MAC, egress.mac),

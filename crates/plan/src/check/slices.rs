@@ -8,7 +8,7 @@ use crate::index::Index;
 use crate::intent::Intent;
 use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::limits::{CHAIN_FUNCTIONS_MAX, NODE_SLICES_MAX};
-use catena_model::resource::Chain;
+use catena_model::resource::{Chain, Encapsulation};
 use catena_model::slice::Slice;
 use std::collections::BTreeSet;
 
@@ -82,11 +82,11 @@ fn is_function(index: &Index, port: PortId) -> bool {
 
 /// A chain that was written carries the slices that it has.
 pub(super) fn check_chain(intent: &Intent, index: &Index, chain: &Chain) -> Result<(), PlanError> {
-    if chain.encapsulation.capabilities().has_metadata {
+    if chain.encapsulation.capabilities().has_metadata && chain.encapsulation.takes_slices() {
         return Ok(());
     }
     let mut slices = index.slices_of_chain(chain.id).filter_map(|id| intent.slices.get(&id));
-    slices.try_for_each(|slice| check_metadata(chain, slice))
+    slices.try_for_each(|slice| check_carrier(chain, slice))
 }
 
 /// Packets that go on in other chains by slices, and by graphs, come to an end in time. What a slice
@@ -135,7 +135,7 @@ pub(super) fn check_alone(
     }
     let missing = |kind, id: String| PlanError::SliceMissing { slice: slice.name(), kind, id };
     let chain = intent.chains.get(&slice.chain);
-    check_metadata(chain.ok_or_else(|| missing("chain", slice.chain.to_string()))?, slice)?;
+    check_carrier(chain.ok_or_else(|| missing("chain", slice.chain.to_string()))?, slice)?;
     if let Some(before) = slice.after.filter(|before| !intent.chains.contains_key(before)) {
         return Err(missing("chain", before.to_string()));
     }
@@ -156,7 +156,19 @@ pub(super) fn at_function(intent: &Intent, slice: &Slice, port: PortId) -> PlanE
     PlanError::BadSlice { slice: slice.name(), fault }
 }
 
-fn check_metadata(chain: &Chain, slice: &Slice) -> Result<(), PlanError> {
+/// Can what carries the chain carry the slice, too?
+fn check_carrier(chain: &Chain, slice: &Slice) -> Result<(), PlanError> {
+    if !chain.encapsulation.takes_slices() {
+        let all = Encapsulation::ALL.into_iter().filter(|one| one.takes_slices());
+        let fault = format!(
+            "chain '{}' is carried by {}, whose headers have no room for the paths of slices; use a chain that \
+             is carried by one of {}",
+            chain.name(),
+            chain.encapsulation.name(),
+            all.map(Encapsulation::name).collect::<Vec<_>>().join(", ")
+        );
+        return Err(PlanError::BadSlice { slice: slice.name(), fault });
+    }
     if !slice.carries_metadata || chain.encapsulation.capabilities().has_metadata {
         return Ok(());
     }

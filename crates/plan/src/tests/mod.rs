@@ -12,6 +12,7 @@ mod oracle;
 mod pins;
 mod port_numbers;
 mod preview;
+mod profiles;
 mod properties;
 mod rig;
 mod rounds;

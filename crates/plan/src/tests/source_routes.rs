@@ -320,9 +320,10 @@ fn a_chain_is_compared_by_what_the_planner_would_make_of_it() {
     let all = compared(&world);
     let bytes = |one: &Comparison| one.legs.iter().map(|leg| leg.added_bytes).collect::<Vec<_>>();
     // Two functions are on other nodes than what is before them.
-    assert_eq!(all.iter().map(bytes).collect::<Vec<_>>(), [[74, 74], [50, 50], [22, 22]]);
+    let expected = [[74, 74], [50, 50], [22, 22], [8, 8], [8, 8]];
+    assert_eq!(all.iter().map(bytes).collect::<Vec<_>>(), expected);
     let ports = |one: &Comparison| one.legs.iter().map(|leg| leg.ports).collect::<Vec<_>>();
-    assert_eq!(ports(&all[2]), [Some(5), Some(5)]);
+    all[2..].iter().for_each(|one| assert_eq!(ports(one), [Some(5), Some(5)]));
     for one in &all {
         assert_eq!(one.trouble, None);
         // Moved there, the programs hold what was said.
@@ -399,7 +400,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let functions = proptest::sample::subsequence(FUNCTIONS.to_vec(), 1..=4).prop_shuffle();
     let encapsulation = prop_oneof![
         1 => Just(Encapsulation::Nsh),
-        3 => Just(Encapsulation::SourceRouteNative),
+        2 => Just(Encapsulation::SourceRouteNative),
+        1 => Just(Encapsulation::SourceRouteSafe9),
+        1 => Just(Encapsulation::SourceRouteClassic80),
     ];
     let (wire, node) = (|| 0..8usize, || 0..8usize);
     let step = prop_oneof![

@@ -3,7 +3,9 @@
 use catena_wire::ethernet;
 use catena_wire::lldp::{Identifier, LldpFrame, OwnTlv};
 use catena_wire::scalar::{EtherType, Spi};
+use catena_wire::source_route::Profile;
 use catena_wire::source_route::classic::{ClassicHeader, Density};
+use catena_wire::source_route::marked::MarkedHeader;
 use catena_wire::source_route::native::{NativeHeader, PortWidth};
 use catena_wire::source_route::safe::SafeHeader;
 
@@ -23,6 +25,11 @@ fn classic(way: &[u8]) -> Vec<u8> {
 
 fn safe(way: &[u8]) -> Vec<u8> {
     let header = SafeHeader::new(way).unwrap();
+    over_ip(|into| header.emit(into).unwrap())
+}
+
+fn marked(profile: Profile, way: &[u8]) -> Vec<u8> {
+    let header = MarkedHeader::new(profile, way, 0x1234).unwrap();
     over_ip(|into| header.emit(into).unwrap())
 }
 
@@ -49,6 +56,8 @@ fn tshark_reads_the_fields_that_ports_are_kept_in() {
         classic(&[101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, 112]),
         safe(&[1, 3, 5]),
         safe(&[255; 9]),
+        marked(Profile::Safe9, &[1, 3, 5]),
+        marked(Profile::Classic80, &[1, 3, 6]),
     ];
     let fields = ["eth.dst", "vlan.id", "mpls.label", "mpls.bottom", "mpls.ttl", "_ws.malformed"];
     let test = "tshark_reads_the_fields_that_ports_are_kept_in";
@@ -58,6 +67,8 @@ fn tshark_reads_the_fields_that_ports_are_kept_in() {
         ["70:6f:6e:6d:6c:6b", "1702", "616551,419408", "0,1", "12,0", ""],
         ["06:40:c0:40:00:00", "1", "524288", "1", "4", ""],
         ["fe:ff:ff:ff:ff:ff", "2048", "557055", "1", "10", ""],
+        ["06:40:c0:40:00:00", "1", "528948", "1", "4", ""],
+        ["06:03:01:00:00:00", "1", "70196", "1", "3", ""],
     ];
     for (read, expected) in rows.iter().zip(expected) {
         // What a pseudowire would have behind the labels is read too: the first reading is ours.

@@ -126,6 +126,10 @@ fn the_slices_of_a_chain_move_with_it_unless_they_carry_metadata() {
     assert_eq!(carried(&house.at_border()), ("nsh", "nsh"));
 
     assert_eq!(controller.call("PUT", "/v1/slices/gold", Some(&slice(false))).0, 200);
+    let (status, problem) = house.move_to("source-route/safe-9");
+    let detail = problem["detail"].as_str().unwrap_or_default();
+    assert!(status == 409 && detail.contains("slice 'gold'"), "{problem}");
+    assert!(detail.contains("no room for the paths of slices"), "{problem}");
     for carrier in [Encapsulation::Mpls, Encapsulation::Nsh] {
         let (status, report) = house.move_to(carrier.name());
         assert_eq!(status, 200, "{report}");

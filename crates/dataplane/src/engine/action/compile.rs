@@ -95,7 +95,8 @@ impl Maker<'_> {
         let slot = self.slots.of_port(number.link_id()).ok_or(DropReason::NoRoute)?;
         let (owner, _) = self.slots.owner(slot);
         let exit = ActionExit::Link { node, number, slot, owner };
-        let rewrite = Rewrite::Route(RouteHeader::new(route));
+        let profile = self.path.encapsulation.profile().ok_or(DropReason::NoRoute)?;
+        let rewrite = Rewrite::Route(RouteHeader::new(profile, route));
         Ok(Action { exit, rewrite, is_repeated: false })
     }
 
@@ -122,6 +123,7 @@ impl Maker<'_> {
                 if spoken == encapsulation =>
             {
                 let carrier = encapsulation.capabilities().ether_type;
+                let carrier = carrier.ok_or(DropReason::UnsupportedEncapsulation)?;
                 let ethernet = EthernetHeader::untagged(ingress_mac, PROXY_MAC, carrier);
                 let header = Template::make(positions, position, Some(ethernet))?;
                 let exit = ActionExit::Instance(self.instance(ingress, local, to)?);

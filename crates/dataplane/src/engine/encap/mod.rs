@@ -8,6 +8,7 @@ mod carried;
 mod context;
 #[cfg(dummy_encapsulation)]
 mod dummy;
+mod marked;
 mod mpls;
 mod nsh;
 mod positions;
@@ -28,8 +29,10 @@ use catena_model::explain::HeaderLayer;
 use catena_model::limits::NSH_CONTEXT_BYTES_MAX;
 use catena_model::resource::Encapsulation;
 use catena_wire::ethernet;
+use catena_wire::frame::FrameView;
 use catena_wire::nsh::{ContextHeaders, NshHeader, UserContext};
 use catena_wire::scalar::EtherType;
+use catena_wire::source_route::{self as wire_route, Profile};
 use template::HeaderWord;
 
 /// Bytes of the longest header that an encapsulation puts before what is behind it.
@@ -271,6 +274,8 @@ pub(crate) fn of(encapsulation: Encapsulation) -> &'static dyn PathEncap {
         Encapsulation::Nsh => &nsh::Nsh,
         Encapsulation::Mpls => &mpls::Mpls,
         Encapsulation::SourceRouteNative => &source_route::SourceRoute,
+        Encapsulation::SourceRouteSafe9 => &marked::MarkedRoute(Profile::Safe9),
+        Encapsulation::SourceRouteClassic80 => &marked::MarkedRoute(Profile::Classic80),
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => &dummy::Dummy,
     }
@@ -283,7 +288,9 @@ pub(crate) fn peek(encapsulation: Encapsulation, side: HeaderSide, bytes: &[u8])
     match encapsulation {
         Encapsulation::Nsh => nsh::peek(side, bytes),
         Encapsulation::Mpls => mpls::peek(side, bytes),
-        Encapsulation::SourceRouteNative => None,
+        Encapsulation::SourceRouteNative
+        | Encapsulation::SourceRouteSafe9
+        | Encapsulation::SourceRouteClassic80 => None,
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => dummy::peek(side, bytes),
     }
@@ -291,7 +298,25 @@ pub(crate) fn peek(encapsulation: Encapsulation, side: HeaderSide, bytes: &[u8])
 
 /// The encapsulation whose headers follow an EtherType.
 pub(crate) fn by_ether_type(ether_type: EtherType) -> Option<Encapsulation> {
-    Encapsulation::ALL.into_iter().find(|one| one.capabilities().ether_type == ether_type)
+    Encapsulation::ALL.into_iter().find(|one| one.capabilities().ether_type == Some(ether_type))
+}
+
+/// The encapsulation of a frame that a link has brought.
+pub(crate) fn on_link(frame: &[u8]) -> Option<Encapsulation> {
+    wire_route::profile(frame).and_then(Encapsulation::of_profile)
+}
+
+/// What reads as the frame under a source route, and what it shows. Where the addresses of the frame are not
+/// kept, it is the packet alone. For who only looks.
+pub(crate) fn under_route(bytes: &[u8]) -> Option<(&[u8], FrameView)> {
+    let encapsulation = on_link(bytes)?;
+    if encapsulation.capabilities().keeps_frame {
+        let inner = bytes.get(of(encapsulation).header_bytes(HeaderSide::Tunnel, bytes)?..)?;
+        return Some((inner, FrameView::parse(inner).ok()?));
+    }
+    let packet = bytes.get(marked::packet_offset(bytes)?..)?;
+    let ether_type = wire_route::ip_ether_type(packet).ok()?;
+    Some((packet, FrameView::parse_packet(packet, ether_type).ok()?))
 }
 
 /// The position of a packet that a classifier sends into a path: with the metadata that the path

@@ -1,4 +1,4 @@
-//! Paths over source routes: the ports of the way to the next function and the path's identifier stand in the
+//! Paths over `native` source routes: the ports of the way to the next function and the path's identifier stand in the
 //! frame, behind its addresses. Where on its path a packet is follows from the port by which it comes out, so the
 //! header says nothing of that.
 //!
@@ -8,6 +8,7 @@
 use super::template::HeaderWord;
 use super::{
     Carried, Headed, Header, HeaderSide, Located, PathEncap, PathPosition, Positions, TTL_INITIAL,
+    marked,
 };
 use catena_io::Buffer;
 use catena_model::explain::HeaderLayer;
@@ -22,7 +23,7 @@ use catena_wire::source_route::native::{
     BYTES_WITHOUT_PORTS, DETOUR_BYTES_WITHOUT_PORTS, Detour, NativeHeader, NativeView, PATH_BYTES,
     PortWidth,
 };
-use catena_wire::source_route::{self, Next};
+use catena_wire::source_route::{self, Next, Profile};
 
 const _: () = assert!(
     BYTES_WITHOUT_PORTS + ROUTE_PORTS_MAX <= super::HEADER_BYTES_MAX,
@@ -112,6 +113,7 @@ fn restore(buffer: &mut Buffer, bytes: usize) -> bool {
 /// The way to a function, ready to be written into frames.
 #[derive(Clone, Debug)]
 pub(crate) struct RouteHeader {
+    profile: Profile,
     width: PortWidth,
     ports: Box<[u8]>,
     detours: Box<[OwnDetour]>,
@@ -144,16 +146,19 @@ fn numbers(ports: &[PortNumber]) -> Box<[u8]> {
 
 impl RouteHeader {
     /// That of a route, with those of its detours that it has room for.
-    pub(crate) fn new(route: &RouteEntry) -> Self {
+    pub(crate) fn new(profile: Profile, route: &RouteEntry) -> Self {
         let detoured = route.detours.iter().flat_map(|detour| &detour.ports);
         let widest = route.ports.iter().chain(detoured).map(|port| port.get()).max();
         let mut header = Self {
+            profile,
             width: PortWidth::for_port(widest.unwrap_or_default()),
             ports: numbers(&route.ports),
             detours: Box::default(),
         };
         let mut detours: Vec<OwnDetour> = Vec::new();
-        for entry in &route.detours {
+        // The other profiles have no room for any.
+        let entries = route.detours.iter().filter(|_| profile == Profile::Native);
+        for entry in entries {
             detours.extend(OwnDetour::of(entry, route.ports.len()));
             let written: Vec<Detour<'_>> = detours.iter().map(OwnDetour::as_written).collect();
             if header.native(None, EtherType(0), &written).len_bytes() + PATH_BYTES
@@ -170,8 +175,11 @@ impl RouteHeader {
     /// What stands in the place of the Ethernet header of a frame on this path, its first port taken.
     ///
     /// # Errors
-    /// The frame has no Ethernet header, or no header holds the identifier.
+    /// The frame has no Ethernet header, or no header holds the identifier, the ports or what the frame is.
     pub(crate) fn write(&self, frame: &[u8], path: PathId) -> Result<Header, DropReason> {
+        if self.profile != Profile::Native {
+            return marked::write(self.profile, &self.ports, frame, path);
+        }
         let ethernet = frame.get(..ADDRESSES_BYTES).zip(ethernet::outer_type(frame));
         let (addresses, ether_type) = ethernet.ok_or(DropReason::MalformedEthernet)?;
         let path = Spi::new(path.0).map_err(|_| DropReason::NoPath)?;

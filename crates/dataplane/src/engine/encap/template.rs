@@ -214,7 +214,7 @@ mod tests {
             let shape = Shape { encapsulation, hops: 3, vni: Vni::new(7).ok() };
             let ids = [PathId(100), PathId(0x5_4321)];
             ids.iter().for_each(|id| assert!(positions.add_path(*id, shape).is_ok()));
-            let ether_type = encapsulation.capabilities().ether_type;
+            let ether_type = encapsulation.capabilities().ether_type.unwrap();
             let before = EthernetHeader::untagged(MacAddr([2; 6]), PROXY_MAC, ether_type);
             let mut pool = BufferPool::new(1);
             for (ethernet, hop) in [None, Some(before)].into_iter().flat_map(|e| [(e, 0), (e, 2)]) {

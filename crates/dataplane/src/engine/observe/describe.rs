@@ -6,7 +6,8 @@ use crate::engine::packet::Origin;
 use crate::engine::tables::Tables;
 use catena_model::TunnelKind;
 use catena_model::explain::{FrameBytes, Header, HeaderLayer, Position};
-use catena_wire::ethernet::{self, EthernetView};
+use catena_wire::ethernet::EthernetView;
+use catena_wire::frame::FrameView;
 use catena_wire::vxlan::VxlanHeader;
 
 /// The header at the start of what a tunnel carries.
@@ -26,14 +27,22 @@ pub(crate) fn tunnelled(kind: TunnelKind, bytes: &[u8]) -> Option<Header> {
 
 /// The header of a frame on a link, its addresses included.
 pub(crate) fn on_link(frame: &[u8]) -> Option<Header> {
-    let carrier = encap::of(encap::by_ether_type(ethernet::outer_type(frame)?)?);
+    let carrier = encap::of(encap::on_link(frame)?);
     let (layers, length) = carrier.describe(HeaderSide::Tunnel, frame)?;
     Some(Header { layers, bytes: FrameBytes(frame.get(..length)?.to_vec()) })
 }
 
-/// Where the packet itself begins: behind the headers of a tunnel, or those that a function reads. On a source route
-/// its own addresses stand before them: others do where it begins.
-pub(crate) fn inner_offset(origin: Origin, bytes: &[u8]) -> Option<usize> {
+/// The packet itself, and what it shows: behind the headers of a tunnel, or those that a function reads. On a source
+/// route its own addresses stand before them: others do where it begins.
+pub(crate) fn inner(origin: Origin, bytes: &[u8]) -> Option<(&[u8], FrameView)> {
+    if matches!(origin, Origin::Port(_)) && encap::on_link(bytes).is_some() {
+        return encap::under_route(bytes);
+    }
+    let inner = bytes.get(inner_offset(origin, bytes)?..)?;
+    Some((inner, FrameView::parse(inner).ok()?))
+}
+
+fn inner_offset(origin: Origin, bytes: &[u8]) -> Option<usize> {
     match origin {
         Origin::Tunnel { kind, .. } => Some(tunnelled(kind, bytes)?.bytes.0.len()),
         Origin::Port(_) => {
@@ -41,9 +50,6 @@ pub(crate) fn inner_offset(origin: Origin, bytes: &[u8]) -> Option<usize> {
             let Some(encapsulation) = encap::by_ether_type(frame.ethertype()) else {
                 return Some(0);
             };
-            if encapsulation.is_source_route() {
-                return encap::of(encapsulation).header_bytes(HeaderSide::Tunnel, bytes);
-            }
             let payload = frame.payload();
             let (_, length) = encap::of(encapsulation).describe(HeaderSide::Function, payload)?;
             Some(bytes.len() - payload.len() + length)

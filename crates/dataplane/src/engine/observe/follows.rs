@@ -129,9 +129,8 @@ impl Follows {
 
     fn sought(&mut self, packet: &Packet) -> Option<Sought> {
         let bytes = packet.buffer.bytes();
-        let inner_offset = describe::inner_offset(packet.origin, bytes)?;
-        let inner = bytes.get(inner_offset..)?;
-        let view = FrameView::parse(inner).ok()?;
+        let (inner, view) = describe::inner(packet.origin, bytes)?;
+        let inner_offset = bytes.len() - inner.len();
         let digest = match packet.buffer.offload.segmentation {
             // Known by its first wire packet, which is what was caught of it.
             Some(_) if inner_offset == 0 => *self.digests.of(&packet.buffer, &view).first()?,

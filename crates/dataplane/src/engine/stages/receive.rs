@@ -3,6 +3,7 @@
 
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
+use crate::engine::action::execute::address;
 use crate::engine::encap::{self, Carried, Headed, HeaderSide, Located, PathPosition};
 use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
 use crate::engine::packet::parse::{flow_hash, guess, parse_frame, settle};
@@ -90,7 +91,7 @@ fn arrive(packet: Packet, context: &Context<'_>) -> Arrival {
 }
 
 fn exit_lead(port: PortIndex, buffer: &Buffer) -> Result<Lead, DropReason> {
-    let carrier = ethernet::outer_type(buffer.bytes()).and_then(encap::by_ether_type);
+    let carrier = encap::on_link(buffer.bytes());
     carrier.map(|carrier| Lead::Exit(carrier, port)).ok_or(DropReason::UnsupportedEncapsulation)
 }
 
@@ -148,8 +149,12 @@ fn parse(
             }
             Ok(Step::OnPath { position, network: None })
         }
-        Lead::Exit(_, port) => {
+        Lead::Exit(carrier, port) => {
             let position = come_out(arrival.located?.position, port, tables)?;
+            if !carrier.capabilities().keeps_frame {
+                let (frame, mac) = (arrival.buffer.bytes_mut(), tables.port(port).entry.mac);
+                address(frame, Some(mac), None)?;
+            }
             Ok(Step::OnPath { position, network: None })
         }
     });

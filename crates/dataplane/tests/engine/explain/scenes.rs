@@ -1,7 +1,7 @@
 //! The scenes: each a text that is kept, and the packet sent.
 
 use super::live::explain_and_send;
-use crate::edges::{SWITCH, star};
+use crate::edges::{SWITCH, star, star_of};
 use crate::frames::Spec;
 use crate::rig::{Behaviour, Rig};
 use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, packet_v6, rules, three_hosts, with_chain};
@@ -144,6 +144,13 @@ fn a_source_route_through_a_switch() {
     let mut rig = Rig::new(star(&[&["v1"], &["v2"], &["v4"]]));
     let frame = packet(&rig.town, CHAINED_PORT).frame();
     explain_and_send("source-route", &mut rig, "S", &frame);
+    for (name, encapsulation) in [
+        ("source-route-safe-9", Encapsulation::SourceRouteSafe9),
+        ("source-route-classic-80", Encapsulation::SourceRouteClassic80),
+    ] {
+        let mut rig = Rig::new(star_of(encapsulation, &[&["v1"], &["v2"], &["v4"]]));
+        explain_and_send(name, &mut rig, "S", &frame);
+    }
 
     let mut rig = Rig::new(star(&[&["v1"], &["v2"], &["v4"]]));
     let mut program = rig.town.program(SWITCH);
@@ -156,8 +163,7 @@ fn a_source_route_through_a_switch() {
 /// The planner compares encapsulations by what it knows of their headers.
 #[test]
 fn packets_grow_by_what_is_said_of_their_encapsulation() {
-    for encapsulation in [Encapsulation::Nsh, Encapsulation::Mpls, Encapsulation::SourceRouteNative]
-    {
+    for encapsulation in Encapsulation::ALL {
         let rig = Rig::new(with_chain(encapsulation, FOUR));
         let told = super::tell(&rig, "S", &packet(&rig.town, CHAINED_PORT).frame(), None);
         let mut compared = 0;

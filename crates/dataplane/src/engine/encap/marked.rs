@@ -1,0 +1,139 @@
+//! Paths over source routes in fields of ordinary Ethernet: the ports of the way to the next function, and a mark
+//! behind them that is the path's identifier. Where on its path a packet is follows from the port by which it
+//! comes out.
+//!
+//! Destination address and EtherType make room for the header. Neither the tables nor any function see that: what comes
+//! out is addressed to the port that it comes out by, as every function gets its packets, and a path delivers by
+//! the address of the packet. What is no plain IP packet is not sent.
+
+use super::template::HeaderWord;
+use super::{
+    Carried, Headed, Header, HeaderSide, Located, PathEncap, PathPosition, Positions, TTL_INITIAL,
+};
+use crate::engine::packet::trim_front;
+use catena_io::Buffer;
+use catena_model::explain::HeaderLayer;
+use catena_model::program::PROXY_MAC;
+use catena_model::resource::Encapsulation;
+use catena_model::{DropReason, PathId};
+use catena_wire::ethernet::{self, ADDRESSES_BYTES, HEADER_BYTES};
+use catena_wire::source_route::marked::{self, ADDED_BYTES, MarkedHeader};
+use catena_wire::source_route::{self, Next, Profile, SourceRouteError};
+
+const _: () = assert!(marked::LEN <= super::HEADER_BYTES_MAX, "a route fits no header");
+
+/// By the profile of its headers.
+pub(super) struct MarkedRoute(pub(super) Profile);
+
+impl PathEncap for MarkedRoute {
+    fn push(
+        &self,
+        _positions: &Positions,
+        _carried: &Carried,
+        _side: HeaderSide,
+        _position: PathPosition,
+        _header: &mut Header,
+    ) -> Result<(), DropReason> {
+        Err(DropReason::UnsupportedEncapsulation)
+    }
+
+    fn word(&self, _side: HeaderSide) -> Option<HeaderWord> {
+        None
+    }
+
+    fn locate(
+        &self,
+        positions: &Positions,
+        _carried: &mut Carried,
+        _side: HeaderSide,
+        frames: &mut dyn Iterator<Item = Headed<'_>>,
+    ) {
+        for frame in frames {
+            *frame.located = self.read(positions, frame.buffer.bytes());
+        }
+    }
+
+    /// The frame is addressed to nobody in the tenant's network until the port is known that it comes out by.
+    fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>) {
+        for frame in frames {
+            if frame.located.is_ok()
+                && let Err(reason) = restore(frame.buffer)
+            {
+                *frame.located = Err(reason);
+            }
+        }
+    }
+
+    /// Nothing in such a frame reads as another: its packet does, without addresses.
+    fn header_bytes(&self, _side: HeaderSide, _bytes: &[u8]) -> Option<usize> {
+        None
+    }
+
+    fn describe(&self, _side: HeaderSide, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)> {
+        let header = MarkedHeader::parse(bytes).ok()?;
+        let layer = HeaderLayer::SourceRoute {
+            profile: Encapsulation::of_profile(self.0)?.name().to_owned(),
+            ports: header.way().collect(),
+            left: header.counter(),
+            path: Some(header.mark().into()),
+        };
+        Some((vec![layer], marked::LEN))
+    }
+}
+
+impl MarkedRoute {
+    fn read(&self, positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
+        let malformed = DropReason::MalformedSourceRoute;
+        let header = MarkedHeader::parse(frame).map_err(|_| malformed)?;
+        // No edge writes more than leads to one function.
+        if header.counter() > 0 {
+            return Err(malformed);
+        }
+        let encapsulation = Encapsulation::of_profile(self.0).ok_or(malformed)?;
+        let path = PathId(header.mark().into());
+        let position = positions.find(path, encapsulation, 0, TTL_INITIAL)?;
+        Ok(Located { position, header_bytes: ADDED_BYTES })
+    }
+}
+
+/// Where the packet begins under a header.
+pub(super) fn packet_offset(frame: &[u8]) -> Option<usize> {
+    MarkedHeader::parse(frame).is_ok().then_some(marked::LEN)
+}
+
+/// Makes the frame whole that is under a header.
+fn restore(buffer: &mut Buffer) -> Result<(), DropReason> {
+    let restored = marked::restore(buffer.bytes_mut(), PROXY_MAC);
+    restored.map_err(|error| match error {
+        SourceRouteError::NotIp => DropReason::NotPlainIp,
+        _ => DropReason::MalformedSourceRoute,
+    })?;
+    trim_front(buffer, ADDED_BYTES).then_some(()).ok_or(DropReason::MalformedSourceRoute)
+}
+
+/// What stands in the place of the Ethernet header of a frame on this path, the first of these ports taken.
+///
+/// # Errors
+/// The frame is no plain IP packet, or no header holds the ports or the identifier.
+pub(super) fn write(
+    profile: Profile,
+    ports: &[u8],
+    frame: &[u8],
+    path: PathId,
+) -> Result<Header, DropReason> {
+    let ethernet = frame.get(..ADDRESSES_BYTES).zip(ethernet::outer_type(frame));
+    let (addresses, ether_type) = ethernet.ok_or(DropReason::MalformedEthernet)?;
+    let packet = frame.get(HEADER_BYTES..).unwrap_or_default();
+    if source_route::ip_ether_type(packet) != Ok(ether_type) {
+        return Err(DropReason::NotPlainIp);
+    }
+    let mark = u16::try_from(path.0).map_err(|_| DropReason::NoPath)?;
+    let made = MarkedHeader::new(profile, ports, mark).map_err(|_| DropReason::RouteUnfit)?;
+    let mut header = Header { replaces: HEADER_BYTES, ..Header::EMPTY };
+    header.bytes[..ADDRESSES_BYTES].copy_from_slice(addresses);
+    header.add(|room| made.emit(room)).map_err(|_| DropReason::MalformedSourceRoute)?;
+    match source_route::advance(header.bytes_mut()) {
+        Ok(Next::Port(_)) => Ok(header),
+        Ok(Next::End) | Err(_) => Err(DropReason::MalformedSourceRoute),
+    }
+}

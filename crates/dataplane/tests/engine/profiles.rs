@@ -1,0 +1,259 @@
+//! Chains over source routes in fields of ordinary Ethernet: what is lost under way is there again where a packet
+//! comes out, and what cannot be is not sent.
+
+use crate::edges::{number_of, star_of};
+use crate::frames::{self, Spec};
+use crate::rig::{Behaviour, Rig};
+use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, packet_v6, with_chain};
+use crate::town::{Town, link_name};
+use catena_model::DropReason;
+use catena_model::program::{HopKind, RouteEntry};
+use catena_model::resource::{Encapsulation, FailurePolicy};
+use catena_wire::scalar::{IpProtocol, MacAddr};
+use catena_wire::source_route::marked::{LEN, MarkedHeader};
+
+const MARKED: [Encapsulation; 2] =
+    [Encapsulation::SourceRouteSafe9, Encapsulation::SourceRouteClassic80];
+const HOPS: &[&[&str]] = &[&["v1"], &["v2"], &["v4"]];
+
+/// A frame of this encapsulation on its way, with this many ports still to be taken.
+fn on_its_way(by: Encapsulation, way: &[u8], path: u16, frame: &[u8]) -> Vec<u8> {
+    let mut bytes = frame[..12].to_vec();
+    bytes.resize(LEN, 0);
+    MarkedHeader::new(by.profile().unwrap(), way, path).unwrap().emit(&mut bytes).unwrap();
+    bytes.extend(&frame[14..]);
+    bytes
+}
+
+#[test]
+fn functions_and_destination_get_the_same_bytes_as_under_nsh() {
+    let behaviours: [fn(&mut Rig); 3] = [
+        |_| {},
+        // Gives frames back as it got them, addressed to itself.
+        |rig| _ = rig.behaviours.insert("v4".into(), Behaviour::Bridge),
+        |rig| _ = rig.behaviours.insert("v2".into(), Behaviour::Bridge),
+    ];
+    for by in MARKED {
+        for behave in behaviours {
+            let mut rigs = [star_of(by, HOPS), with_chain(Encapsulation::Nsh, HOPS)].map(Rig::new);
+            rigs.iter_mut().for_each(behave);
+            let seen = rigs.map(|mut rig| {
+                let of = packet(&rig.town, CHAINED_PORT);
+                let gateway = Spec { destination_mac: MacAddr([2, 7, 7, 7, 7, 7]), ..of.clone() };
+                let tcp = Spec { protocol: IpProtocol::TCP, ..of.clone() };
+                // What stands behind the packet goes with it.
+                let padded = [of.frame(), vec![0; 9]].concat();
+                let v6 = packet_v6(&rig.town, CHAINED_PORT);
+                for frame in [of.frame(), v6.frame(), gateway.frame(), tcp.frame(), padded] {
+                    rig.send("S", &frame);
+                }
+                ["v1.in", "v2.in", "v4.in", "D"].map(|port| rig.take(port))
+            });
+            assert_eq!(seen[0], seen[1], "{}", by.name());
+            assert!(seen[0].iter().all(|frames| frames.len() == 5));
+        }
+    }
+}
+
+#[test]
+fn the_whole_way_stands_in_the_frame_with_the_path_behind_it() {
+    for by in MARKED {
+        let mut rig = Rig::new(star_of(by, HOPS));
+        for (sent, first) in
+            [(packet(&rig.town, CHAINED_PORT), 0x45), (packet_v6(&rig.town, CHAINED_PORT), 0x60)]
+        {
+            rig.moved();
+            rig.send("S", &sent.frame());
+            let seen = rig.take(&link_name(0, 7));
+            let header = MarkedHeader::parse(&seen[0]).unwrap();
+            let way = [7, 2, number_of(&rig.town, "v2.in")];
+            assert_eq!(header.way().collect::<Vec<_>>(), way);
+            assert_eq!((header.counter(), header.mark()), (2, 100));
+            assert_eq!((seen[0].len(), seen[0][LEN]), (sent.frame().len() + 8, first));
+            assert_eq!(seen[0][6..12], rig.town.mac("v1.out").0, "the source address stays");
+            let moved = rig.moved();
+            for (name, count) in [
+                ("host1 path 100 tunnelled out", 1),
+                ("host2 path 100 tunnelled in", 1),
+                ("host2 path 100 tunnelled out", 1),
+                ("host3 path 100 tunnelled in", 1),
+                ("host4-1 received", 1),
+                ("host4-2 transmitted", 1),
+                ("D transmitted", 1),
+            ] {
+                assert_eq!(moved.get(name), Some(&count), "{name}: {moved:?}");
+            }
+            assert!(!moved.keys().any(|name| name.contains("dropped")), "{moved:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_plain_ip_packet_is_not_sent() {
+    for by in MARKED {
+        let mut rig = Rig::new(star_of(by, &[&["v2"]]));
+        let plain = packet(&rig.town, CHAINED_PORT);
+        // A priority without a VLAN: the tag would be lost.
+        let tagged = Spec { vlan: Some(0), ..plain.clone() };
+        rig.moved();
+        rig.send("S", &tagged.frame());
+        let moved = rig.moved();
+        assert_eq!(moved.get("S dropped not_plain_ip"), Some(&1), "{moved:?}");
+        assert_eq!((rig.take("v2.in").len(), rig.take("D").len()), (0, 0));
+        // It goes on over what keeps it.
+        for by in [Encapsulation::Nsh, Encapsulation::SourceRouteNative] {
+            let mut rig = Rig::new(star_of(by, &[&["v2"]]));
+            rig.send("S", &tagged.frame());
+            assert_eq!(rig.take("v2.in").len(), 1, "{}", by.name());
+        }
+        // On no path nothing is asked of it.
+        rig.send("S", &Spec { ports: (1, PLAIN_PORT), ..tagged }.frame());
+        assert_eq!(rig.take("D").len(), 1);
+    }
+}
+
+#[test]
+fn what_comes_out_where_it_should_not_ends_by_name() {
+    for by in MARKED {
+        let mut rig = Rig::new(star_of(by, HOPS));
+        let frame = packet(&rig.town, CHAINED_PORT).frame();
+        let [v2, v3] = ["v2.in", "v3.in"].map(|port| number_of(&rig.town, port));
+        let arp = [&frame[..12], &[8, 6], &[0, 1, 8, 0][..]].concat();
+        let other = MARKED.into_iter().find(|one| *one != by).unwrap();
+        for (frame, reason) in [
+            (on_its_way(by, &[v2], 999, &frame), DropReason::NoPath),
+            (on_its_way(by, &[v3], 100, &frame), DropReason::PositionElsewhere),
+            (on_its_way(by, &[250], 100, &frame), DropReason::UnknownExit),
+            (on_its_way(by, &[v2, v2], 100, &frame), DropReason::MalformedSourceRoute),
+            // A path of another encapsulation is none of its own.
+            (on_its_way(other, &[v2], 100, &frame), DropReason::NoPath),
+            (frames::source_routed(&[v2], 100, &frame), DropReason::NoPath),
+        ] {
+            rig.moved();
+            rig.bring(1, 7, &[frame]);
+            rig.assert_only_dropped(&link_name(1, 7), reason);
+        }
+        rig.bring(1, 7, &[on_its_way(by, &[v2], 100, &arp)]);
+        assert_eq!(rig.moved().get("host2-7 dropped not_plain_ip"), Some(&1));
+        rig.bring(1, 7, &[on_its_way(by, &[v2], 100, &frame)]);
+        assert_eq!((rig.take("v2.in").len(), rig.take("D").len()), (1, 1));
+    }
+}
+
+/// Lets a route of the first host have these ports.
+fn turn(rig: &mut Rig, change: impl Fn(&mut RouteEntry)) {
+    let mut program = rig.town.program(0);
+    program.routes.iter_mut().for_each(change);
+    rig.apply_program(0, &program);
+    rig.moved();
+}
+
+#[test]
+fn a_way_that_fits_no_header_ends_packets_by_name() {
+    for by in MARKED {
+        let mut rig = Rig::new(star_of(by, &[&["v2"]]));
+        let last = |route: &RouteEntry| *route.ports.last().unwrap();
+        turn(&mut rig, |route| {
+            let (first, last) = (route.ports[0], last(route));
+            route.ports = [vec![first], vec![last; 7]].concat();
+        });
+        rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+        assert_eq!(rig.moved().get("S dropped route_unfit"), Some(&1));
+        turn(&mut rig, |route| route.ports.truncate(3));
+        rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+        assert_eq!(rig.take("v2.in").len(), 1);
+    }
+}
+
+#[test]
+fn a_sender_is_told_what_a_link_takes() {
+    for by in MARKED {
+        let mut rig = Rig::new(star_of(by, &[&["v1"], &["v4"]]));
+        for (more, is_told) in [(0, false), (1, true)] {
+            let payload = vec![0; 1_500 - 8 - 20 - 8 + more];
+            let sent = Spec { payload, ..packet(&rig.town, CHAINED_PORT) };
+            rig.send("S", &sent.frame());
+            assert_eq!(rig.take("S").len(), usize::from(is_told));
+            assert_eq!(rig.take("D").len(), usize::from(!is_told));
+        }
+    }
+}
+
+#[test]
+fn whichever_engine_reads_a_link_each_flow_is_decided_by_one() {
+    for by in MARKED {
+        let mut rig = Rig::of_engines(3, star_of(by, &[&["v2"]]), |_| {}, 512);
+        for port in 0..20 {
+            let ports = (2_000 + port, CHAINED_PORT);
+            let sent = Spec { ports, ..packet(&rig.town, CHAINED_PORT) };
+            rig.send("S", &Spec { protocol: IpProtocol::TCP, ..sent.clone() }.frame());
+            let frame = Spec { protocol: IpProtocol::TCP, ..sent }.frame();
+            let number = number_of(&rig.town, "v2.in");
+            let routed = on_its_way(by, &[number], 100, &frame);
+            let native = frames::source_routed(&[number], 100, &frame);
+            let at = |number| catena_model::explain::ExplainAt::Link(number);
+            let link = catena_model::topology::PortNumber::new(7).unwrap();
+            let of = |frame: &[u8]| rig.decider(1, &at(link), frame);
+            assert_eq!(of(&routed), of(&native), "whatever carries it");
+        }
+        assert_eq!((rig.take("v2.in").len(), rig.take("D").len()), (20, 20));
+    }
+}
+
+/// The scene's chain with a second instance of the function in its middle, on another host, and a policy.
+fn with_siblings(by: Encapsulation, policy: FailurePolicy) -> Town {
+    let mut town = star_of(by, &[&["v1"], &["v2", "v4"]]);
+    town.chains[0].on_failure = policy;
+    for (number, port) in (100..).zip(&mut town.ports) {
+        if port.name.ends_with(".in") {
+            port.addresses = vec![format!("10.{}.0.{number}", port.network).parse().unwrap()];
+        }
+    }
+    town
+}
+
+#[test]
+fn siblings_and_functions_that_are_passed_by_get_the_same_bytes_as_under_nsh() {
+    for policy in [FailurePolicy::Reroute, FailurePolicy::Bypass] {
+        for by in MARKED {
+            let seen = [by, Encapsulation::Nsh].map(|by| {
+                let mut rig = Rig::new(with_siblings(by, policy));
+                let send = |rig: &mut Rig| {
+                    for port in 0..20 {
+                        let ports = (1_000 + port, CHAINED_PORT);
+                        rig.send("S", &Spec { ports, ..packet(&rig.town, CHAINED_PORT) }.frame());
+                    }
+                };
+                send(&mut rig);
+                rig.pass(200);
+                rig.behaviours.insert("v2".into(), Behaviour::Swallow);
+                rig.pass(400);
+                rig.seen.clear();
+                send(&mut rig);
+                let met = rig.take("v4.in");
+                (met, rig.take("D"))
+            });
+            assert_eq!(seen[0], seen[1], "{} {policy:?}", by.name());
+            assert_eq!(seen[0].1.len(), 20);
+            assert_eq!(seen[0].0.len() == 20, policy == FailurePolicy::Reroute);
+        }
+    }
+}
+
+#[test]
+fn a_tap_gets_its_copy_by_a_header_of_its_own() {
+    for by in MARKED {
+        let mut town = star_of(by, &[&["v2"], &["v4"]]);
+        town.chains[0].taps = vec![0];
+        let mut rig = Rig::new(town);
+        let hops = &rig.tables(1).entries().paths.values().next().unwrap().hops;
+        assert_eq!(hops[0].kind, HopKind::Tap);
+        rig.behaviours.insert("v2".into(), Behaviour::Swallow);
+        let sent = packet(&rig.town, CHAINED_PORT).frame();
+        rig.send("S", &sent);
+        let copy = rig.take("v2.in").remove(0);
+        assert_eq!(frames::destination_mac(&copy), rig.town.mac("v2.in"));
+        assert_eq!(copy[6..], sent[6..]);
+        assert_eq!(rig.take("D").len(), 1);
+    }
+}

@@ -1,0 +1,235 @@
+//! Chains over source routes whose headers hold few ports and little else.
+#![allow(clippy::unwrap_used)]
+
+use super::fabric::{Fabric, programs, switch};
+use super::rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
+use crate::NodeFacts;
+use crate::check::tests::check;
+use catena_model::PathId;
+use catena_model::id::{ChainId, FunctionId};
+use catena_model::program::{ExitPlace, Underlay};
+use catena_model::resource::{Encapsulation, FlowField};
+use catena_model::status::ChainState;
+use catena_model::topology::PortNumber;
+
+const MARKED: [Encapsulation; 2] =
+    [Encapsulation::SourceRouteSafe9, Encapsulation::SourceRouteClassic80];
+
+/// Three hosts at two leaves and two spines, each with a function.
+fn world() -> (World, Fabric) {
+    let mut world = World::new(3);
+    world.machine(1, 1, &[CUSTOMER]);
+    world.machine(2, 3, &[CUSTOMER]);
+    for (on, function) in (1..).zip([11, 12, 13]) {
+        world.machine(function, on, &[CUSTOMER, INTERNAL]);
+        world.function(function, function, CUSTOMER, INTERNAL);
+    }
+    let fabric = Fabric::leaf_spine(&mut world, 3);
+    fabric.settle(&mut world);
+    (world, fabric)
+}
+
+fn chain_by(world: &mut World, number: u32, functions: &[u32], by: Encapsulation) -> ChainId {
+    let chain = world.chain(number, 1, functions);
+    carry(world, chain, by);
+    chain
+}
+
+fn carry(world: &mut World, chain: ChainId, by: Encapsulation) {
+    world.intent.chains.get_mut(&chain).unwrap().encapsulation = by;
+}
+
+fn assert_active(world: &World, chain: ChainId) {
+    let status = world.status(chain);
+    assert_eq!(status.state, ChainState::Active, "{}", status.reason);
+}
+
+#[test]
+fn chains_that_go_the_same_way_have_headers_of_their_own() {
+    for by in MARKED {
+        let (mut world, fabric) = world();
+        let chains = [1, 2].map(|number| chain_by(&mut world, number, &[12, 13], by));
+        fabric.settle(&mut world);
+        let paths = chains.map(|chain| {
+            assert_active(&world, chain);
+            world.status(chain).path.unwrap()
+        });
+        // The identifier is the mark, and the way is one entry for both.
+        assert_ne!(paths[0], paths[1]);
+        assert!(paths.iter().all(|path| (1..=0xffff).contains(&path.0)));
+        assert_eq!(programs(&world)[&node(1)].routes.len(), 1);
+    }
+}
+
+#[test]
+fn a_chain_moves_through_all_profiles_under_another_identifier_each_time() {
+    let (mut world, fabric) = world();
+    let chain = world.chain(1, 1, &[12, 13]);
+    fabric.settle(&mut world);
+    let mut before: Vec<PathId> = Vec::new();
+    for by in Encapsulation::ALL.into_iter().chain(Encapsulation::ALL) {
+        carry(&mut world, chain, by);
+        fabric.settle(&mut world);
+        assert_active(&world, chain);
+        let path = world.status(chain).path.unwrap();
+        let lately = before.iter().rev().take(2);
+        assert!(!lately.copied().any(|id| id == path), "{path} again as {}", by.name());
+        before.push(path);
+        world.drain_all();
+        fabric.settle(&mut world);
+    }
+}
+
+/// A row of so many switches between the first host and the second.
+fn row(switches: u32) -> (World, Fabric) {
+    let mut world = World::new(2);
+    world.machine(1, 1, &[CUSTOMER]);
+    world.machine(12, 2, &[CUSTOMER, INTERNAL]);
+    world.function(12, 12, CUSTOMER, INTERNAL);
+    let mut fabric = Fabric::default();
+    let mut last = node(1);
+    for number in 1..=switches {
+        let address = [192, 0, 2, u8::try_from(100 + number).unwrap()].into();
+        let mut facts = NodeFacts::new(Underlay { address, mtu: 1_500 });
+        facts.is_connected = true;
+        world.inventory.switches.insert(switch(number), facts);
+        fabric.plug(&last, &switch(number));
+        last = switch(number);
+    }
+    fabric.plug(&last, &node(2));
+    fabric.settle(&mut world);
+    (world, fabric)
+}
+
+#[test]
+fn a_way_that_is_too_long_for_a_header_is_refused_with_what_to_do() {
+    for by in MARKED {
+        // A cable more than switches, and the port of the function.
+        let (mut world, fabric) = row(5);
+        let chain = chain_by(&mut world, 1, &[12], by);
+        fabric.settle(&mut world);
+        assert_active(&world, chain);
+        let (mut world, fabric) = row(6);
+        let chain = chain_by(&mut world, 1, &[12], by);
+        fabric.settle(&mut world);
+        let status = world.status(chain);
+        assert_eq!((status.state, status.path), (ChainState::Building, None));
+        for part in
+            ["function 'v12'", "has 7 cables", by.name(), "holds 7 ports", "another encapsulation"]
+        {
+            assert!(status.reason.contains(part), "{}", status.reason);
+        }
+        carry(&mut world, chain, Encapsulation::SourceRouteNative);
+        fabric.settle(&mut world);
+        assert_active(&world, chain);
+    }
+}
+
+#[test]
+fn a_chain_whose_way_became_too_long_is_degraded_and_says_why() {
+    let (mut world, mut fabric) = row(6);
+    fabric.plug(&node(1), &switch(6));
+    fabric.settle(&mut world);
+    let chain = chain_by(&mut world, 1, &[12], MARKED[0]);
+    fabric.settle(&mut world);
+    assert_active(&world, chain);
+    fabric.wires.last_mut().unwrap().is_up = false;
+    fabric.settle(&mut world);
+    let status = world.status(chain);
+    assert_eq!(status.state, ChainState::Degraded);
+    assert!(status.reason.contains("has 7 cables"), "{}", status.reason);
+    fabric.wires.last_mut().unwrap().is_up = true;
+    fabric.settle(&mut world);
+    assert_active(&world, chain);
+}
+
+/// The number of a function's port.
+fn number_of(world: &World, host: u32, machine: u32) -> Option<PortNumber> {
+    world.blueprint.ledger.port_numbers[&node(host)].of_port(port_id(machine, CUSTOMER))
+}
+
+#[test]
+fn the_ports_of_functions_have_even_numbers_as_long_as_there_are_any() {
+    let (mut world, mut fabric) = world();
+    fabric.spares.push((node(2), "spare".into()));
+    fabric.settle(&mut world);
+    let chain = chain_by(&mut world, 1, &[12, 13], Encapsulation::SourceRouteNative);
+    fabric.settle(&mut world);
+    assert_active(&world, chain);
+    // Two links have 1 and 2.
+    assert_eq!(number_of(&world, 2, 12), PortNumber::new(4));
+    assert_eq!(number_of(&world, 3, 13), PortNumber::new(2));
+}
+
+#[test]
+fn a_header_that_others_take_for_something_else_is_refused_by_the_case() {
+    let (mut world, mut fabric) = world();
+    // All even numbers of host 2 are links'.
+    fabric.spares.extend((0..253).map(|number| (node(2), format!("spare{number}"))));
+    fabric.settle(&mut world);
+    let books = &world.blueprint.ledger.port_numbers[&node(2)];
+    let odd = books.places().find(|(number, place)| {
+        number.get() % 2 == 1 && matches!(place, ExitPlace::Link(link) if link.starts_with("spare"))
+    });
+    let Some((_, ExitPlace::Link(odd))) = odd else { panic!("there is an odd one") };
+    fabric.spares.retain(|(_, link)| *link != odd);
+    fabric.settle(&mut world);
+    let chain = chain_by(&mut world, 1, &[12], MARKED[1]);
+    for _ in 0..40 {
+        // Blueprints are what the number of the link rests in.
+        let other = ChainId(id(7, 2));
+        match world.intent.chains.contains_key(&other) {
+            true => drop(world.intent.chains.remove(&other)),
+            false => drop(world.chain(2, 1, &[13])),
+        }
+        fabric.settle(&mut world);
+    }
+    let number = number_of(&world, 2, 12).map(PortNumber::get);
+    assert!(number.is_some_and(|number| number % 2 == 1), "{number:?}");
+    let status = world.status(chain);
+    assert_eq!(status.state, ChainState::Building);
+    for part in ["source-route/classic-80", "its last port is odd", "group", "source-route/safe-9"]
+    {
+        assert!(status.reason.contains(part), "{}", status.reason);
+    }
+    carry(&mut world, chain, MARKED[0]);
+    fabric.settle(&mut world);
+    assert_active(&world, chain);
+}
+
+#[test]
+fn no_slice_is_carried_where_there_is_no_room_for_its_path() {
+    for by in MARKED {
+        let (mut world, _) = world();
+        let chain = chain_by(&mut world, 1, &[12], by);
+        world.slice(1, chain, Some(1));
+        let refused = check(&world.intent).unwrap_err().to_string();
+        for part in [by.name(), "no room for the paths of slices", "nsh, mpls, source-route/native"]
+        {
+            assert!(refused.contains(part), "{refused}");
+        }
+        carry(&mut world, chain, Encapsulation::SourceRouteNative);
+        assert_eq!(check(&world.intent), Ok(()));
+    }
+}
+
+#[test]
+fn nobody_chooses_instances_by_what_is_not_kept() {
+    let (mut world, _) = world();
+    let chain = chain_by(&mut world, 1, &[12], MARKED[0]);
+    let second = world.intent.functions[&FunctionId(id(5, 13))].instances[0];
+    let function = world.intent.functions.get_mut(&FunctionId(id(5, 12))).unwrap();
+    function.balance = vec![FlowField::EthDst];
+    assert_eq!(check(&world.intent), Ok(()), "there is no choice");
+    let function = world.intent.functions.get_mut(&FunctionId(id(5, 12))).unwrap();
+    function.instances.push(second);
+    let refused = check(&world.intent).unwrap_err().to_string();
+    for part in ["'c1'", "source-route/safe-9", "destination MAC", "'v12'"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    world.intent.chains.get_mut(&chain).unwrap().is_symmetric = true;
+    assert_eq!(check(&world.intent), Ok(()), "where answers come back, MACs choose nothing");
+    world.intent.chains.get_mut(&chain).unwrap().is_symmetric = false;
+    carry(&mut world, chain, Encapsulation::SourceRouteNative);
+    assert_eq!(check(&world.intent), Ok(()));
+}
