@@ -62,8 +62,8 @@ pub struct DetourEntry {
     pub ports: Vec<PortNumber>,
 }
 
-/// Bytes that ways round dead cables add to the header of a route with these ports, its own ports growing with the widest of
-/// theirs.
+/// Bytes that ways round dead cables add to the header of a route with these ports, its own ports growing with the
+/// widest of theirs.
 #[must_use]
 pub fn detour_bytes(ports: &[PortNumber], detours: &[DetourEntry]) -> usize {
     if detours.is_empty() {

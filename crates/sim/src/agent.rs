@@ -223,7 +223,8 @@ impl Agent {
             from_dataplane::Message::State(_)
             | from_dataplane::Message::KernelPathResult(_)
             | from_dataplane::Message::KernelUnderlayResult(_)
-            | from_dataplane::Message::UnderlayDevicesResult(_) => {}
+            | from_dataplane::Message::UnderlayDevicesResult(_)
+            | from_dataplane::Message::LinksUnheard(_) => {}
         }
     }
 

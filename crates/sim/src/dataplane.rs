@@ -145,6 +145,9 @@ impl Dataplane {
                     ..State::default()
                 })
             }
+            to_dataplane::Message::LinkCarriers(_) => {
+                from_dataplane::Message::LinksUnheard(message::LinksUnheard::default())
+            }
             to_dataplane::Message::KernelPath(_) => {
                 let refusal = "the simulated data plane has no kernel".into();
                 from_dataplane::Message::KernelPathResult(message::KernelPathResult { refusal })

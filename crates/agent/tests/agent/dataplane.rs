@@ -179,9 +179,9 @@ fn answer(message: ToDataplane, book: &Mutex<Book>) -> from_dataplane::Message {
                 catena_protocol::message::UnderlayDevicesResult {},
             )
         }
-        to_dataplane::Message::LinkCarriers(_) => from_dataplane::Message::LinksUnheard(
-            catena_protocol::message::LinksUnheard::default(),
-        ),
+        to_dataplane::Message::LinkCarriers(_) => {
+            from_dataplane::Message::LinksUnheard(catena_protocol::message::LinksUnheard::default())
+        }
         to_dataplane::Message::Delta(part) => {
             from_dataplane::Message::ProgramResult(book.take(&part))
         }

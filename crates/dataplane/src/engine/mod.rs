@@ -8,7 +8,6 @@ mod account;
 mod action;
 mod collections;
 mod config;
-mod detours;
 mod dispatch;
 mod dump;
 mod encap;

@@ -8,12 +8,11 @@
 
 use crate::engine::account::counters::Counters;
 use crate::engine::account::slots::Slots;
-use crate::engine::account::tx_batches::{Ends, TxRef};
+use crate::engine::account::tx_batches::{Ends, TxCredit, TxRef};
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::execute::hand_out;
 use crate::engine::action::output::Output;
-use crate::engine::detours::Detoured;
-use crate::engine::hellos::say;
+use crate::engine::encap::Detoured;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::packet::{Arrived, Packet, PortSlot};
 use crate::engine::state::link_board::{LinkBoard, NotOurs, Use};
@@ -22,7 +21,7 @@ use crate::engine::vector::VECTOR_PACKETS_MAX;
 use crate::engine::vector::owner::{Owner, Passage};
 use catena_io::{Buffer, BufferPool};
 use catena_model::DropReason;
-use catena_model::account::Volume;
+use catena_model::account::{Created, Volume};
 use catena_model::topology::PortNumber;
 use catena_wire::source_route::hello::Hello;
 use catena_wire::source_route::{self, Next, SourceRouteError};
@@ -309,4 +308,26 @@ fn drop_reason(error: SourceRouteError) -> DropReason {
         SourceRouteError::TtlExpired => DropReason::TtlExpired,
         _ => DropReason::MalformedSourceRoute,
     }
+}
+
+/// Sends a word into a cable. One that finds no buffer is not said.
+pub(crate) fn say(
+    number: PortNumber,
+    word: &[u8],
+    (slots, counters): (&Slots, &mut Counters),
+    pool: &mut BufferPool,
+    out: &mut Output,
+) {
+    let Some(slot) = slots.of_port(number.link_id()) else { return };
+    let Some(mut buffer) = pool.take() else { return };
+    if !buffer.fill(word) {
+        return pool.put(buffer);
+    }
+    let (owner, _) = slots.owner(slot);
+    let volume = Volume { packets: 1, bytes: word.len() as u64 };
+    counters.apply(CounterUpdate::Created(owner, Created::Hello), volume);
+    counters.held(owner, 1);
+    let ends = Ends { owner, to: owner, passage: Passage::Ordinary };
+    let share = out.batches.enter(TxCredit { ends, volume });
+    hand_out(buffer, slot, share, out);
 }

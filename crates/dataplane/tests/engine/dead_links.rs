@@ -1,5 +1,5 @@
-//! Cables that die under traffic: who is silent is noticed by the data planes alone, frames go round by what they bring with
-//! them, and nothing goes by a link at whose other end nobody is known.
+//! Cables that die under traffic: who is silent is noticed by the data planes alone, frames go round by what they
+//! bring with them, and nothing goes by a link at whose other end nobody is known.
 
 use crate::frames::source_routed;
 use crate::rig::Rig;

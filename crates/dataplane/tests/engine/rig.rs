@@ -6,6 +6,7 @@ use crate::node::Node;
 pub(crate) use crate::passing::{Behaviour, route};
 use crate::passing::{advance, annotate};
 use crate::questions::answer_question;
+use crate::tables::changed;
 use crate::town::{Town, UNDERLAY_MTU, node_address, node_name};
 use catena_dataplane::engine::{
     Datagram, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Rehearsal, Tables,
@@ -14,7 +15,7 @@ use catena_dataplane::engine::{
 use catena_io::Offload;
 use catena_model::account::{NodeCounters, SliceCounters};
 use catena_model::check::{CheckQuestion, Sighting};
-use catena_model::entry::{Change, Program};
+use catena_model::entry::Change;
 use catena_model::explain::{
     CatchRequest, CaughtPacket, ExplainAt, ExplainReply, ExplainRequest, FrameBytes,
 };
@@ -588,14 +589,4 @@ fn check_scope(node: &Node, all: &NodeCounters) {
     expected.links.retain(|counted| of.ports.contains(&counted.port));
     expected.link_lives.retain(|life| of.ports.contains(&life.port));
     assert_eq!(node.counters_of(Some(&of)), expected);
-}
-
-/// Tables that follow others by edits of their program.
-pub(crate) fn changed(tables: &Tables, changes: &[Change]) -> Result<Tables, String> {
-    let mut entries = tables.entries().clone();
-    for change in changes {
-        entries.edit(change.clone()).map_err(|error| error.to_string())?;
-    }
-    let program = Program::new(tables.number(), entries);
-    tables.following(&program).map_err(|error| error.to_string())
 }

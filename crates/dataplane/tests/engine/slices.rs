@@ -3,8 +3,9 @@
 
 use crate::explain::{golden, tell, text};
 use crate::frames::Spec;
-use crate::rig::{Behaviour, Rig, changed};
+use crate::rig::{Behaviour, Rig};
 use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, rules, three_hosts};
+use crate::tables::changed;
 use crate::town::Town;
 use catena_model::entry::{Change, Edit};
 use catena_model::program::{PROXY_MAC, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy};

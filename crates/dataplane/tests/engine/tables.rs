@@ -4,6 +4,7 @@ use crate::scene::{rules, three_hosts, with_chain};
 use crate::town::Town;
 use catena_dataplane::engine::{CompileError, Tables};
 use catena_model::NodeProgram;
+use catena_model::entry::{Change, Program};
 use catena_model::limits::CHAIN_FUNCTIONS_MAX;
 use catena_model::resource::Encapsulation;
 
@@ -71,4 +72,14 @@ fn a_path_identifier_must_fit_its_encapsulation() {
         town.chain("c", encapsulation, &[&["v1"]], &rules(1)).path = path;
         assert!(matches!(refusal(&town.program(0)), CompileError::PathIdentifier { .. }));
     }
+}
+
+/// Tables that follow others by edits of their program.
+pub(crate) fn changed(tables: &Tables, changes: &[Change]) -> Result<Tables, String> {
+    let mut entries = tables.entries().clone();
+    for change in changes {
+        entries.edit(change.clone()).map_err(|error| error.to_string())?;
+    }
+    let program = Program::new(tables.number(), entries);
+    tables.following(&program).map_err(|error| error.to_string())
 }

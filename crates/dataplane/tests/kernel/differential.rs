@@ -83,7 +83,7 @@ const DROPS: [DropReason; 39] = [
 /// Those that no engine alone could have: what the kernel refuses is in `losses`; what rings cut or have
 /// no room for, and what sockets do not take, is counted in the tests of `catena-io`; what links bring never is
 /// the kernel's.
-const DROPS_OF_OTHERS: [DropReason; 13] = [
+const DROPS_OF_OTHERS: [DropReason; 15] = [
     DropReason::ForeignDevice,
     DropReason::KernelRefused,
     DropReason::LinkDead,

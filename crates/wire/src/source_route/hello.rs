@@ -5,10 +5,10 @@
 //! | 03:00:00:00:88:b5 | source 6 | 0x88b5 | version 4b, 0 4b | port | speaker 8 | heard 8 | sequence 8 | tag 8 | 0.. |
 //! ```
 //!
-//! It looks like a header of [`native`](super::native) whose ports have no width, which no header has. `speaker` names the port that
-//! speaks, another with each start; `heard` is the one that it heard last, so that a word which names its hearer was
-//! said after that began, by somebody who hears it: the cable carries both ways, and nobody has kept the word. The
-//! tag is SipHash-2-4 over all in front of it, by a key made of the domain's.
+//! It looks like a header of [`native`](super::native) whose ports have no width, which no header has. `speaker` names
+//! the port that speaks, another with each start; `heard` is the one that it heard last, so that a word which names its
+//! hearer was said after that began, by somebody who hears it: the cable carries both ways, and nobody has kept the
+//! word. The tag is SipHash-2-4 over all in front of it, by a key made of the domain's.
 
 use super::{SourceRouteError, native};
 use crate::ethernet::{self, ADDRESSES_BYTES};

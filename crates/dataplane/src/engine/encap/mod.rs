@@ -6,6 +6,7 @@
 
 mod carried;
 mod context;
+mod detours;
 #[cfg(dummy_encapsulation)]
 mod dummy;
 mod marked;
@@ -17,6 +18,7 @@ mod template;
 
 pub(crate) use carried::Carried;
 pub(crate) use context::Written;
+pub(crate) use detours::Detoured;
 pub(crate) use positions::{Positions, Shape};
 pub(crate) use source_route::RouteHeader;
 pub(crate) use template::Template;

@@ -3,9 +3,9 @@
 //! refuses to know routes, and what becomes of packets.
 //!
 //! A neighbour is one who has said a word with the domain's key that names what this end said last of itself: he
-//! hears this end, now. From then on a period without a word from him is a miss, and three make him silent; a period in which
-//! nobody looked counts for none. Whoever is silent is still the neighbour, until that has lasted for so long that it
-//! cannot be told any more who is plugged in.
+//! hears this end, now. From then on a period without a word from him is a miss, and three make him silent; a period
+//! in which nobody looked counts for none. Whoever is silent is still the neighbour, until that has lasted for so long
+//! that it cannot be told any more who is plugged in.
 //!
 //! Without a key of the domain nobody can be known, so links are taken as they are.
 

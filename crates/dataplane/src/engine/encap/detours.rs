@@ -1,7 +1,7 @@
 //! Ways round a dead cable, which frames bring with them: the node whose cable it is takes them without asking anybody.
 //! Knows headers whose next port has been taken; refuses to know which cables are dead.
 
-use crate::engine::encap::HEADER_BYTES_MAX;
+use super::HEADER_BYTES_MAX;
 use crate::engine::packet::trim_front;
 use catena_io::Buffer;
 use catena_wire::ethernet::ADDRESSES_BYTES;
