@@ -8,11 +8,11 @@ Links nothing of Catena. Reads classic pcap files of what came in at every link,
      "cables": [[{"node": "h1", "interface": "l-a1"}, {"node": "a1", "interface": "l-h1"}]],
      "links": [{"node": "a1", "interface": "l-h1", "number": 1}],
      "captures": [{"node": "a1", "interface": "l-h1", "pcap": "a1.l-h1.pcap", "lost": 0}],
-     "walks": 1000, "faults": false}
+     "walks": 1000, "faults": [{"node": "a1", "interface": "l-h1"}]}
 
 The cables are those that were plugged, the numbers those that the controller tells of (GET /v1/links). `walks`, if it
-is given, is how many there must have been. With `faults`, cables failed meanwhile: a walk that ends between edges is
-lost there, and counted. A frame may go round a cable by the detour that it brings with it. A frame that came in by a link has left the far end of its cable, so what
+is given, is how many there must have been. `faults` are the ends of cables that failed meanwhile: a walk whose
+next port leads into one of them and that was seen no further is lost there, and counted. A frame may go round a cable by the detour that it brings with it. A frame that came in by a link has left the far end of its cable, so what
 comes in everywhere says by which link each node has sent what. The frames of one walk are known by the datagram in
 them and its hop limit, which every function lowers by one, or, of anything else, by their bytes.
 
@@ -94,15 +94,15 @@ def in_order(walk, fabric):
     by_counter = sorted(walk, key=lambda sight: -sight.route.counter)
     if len({sight.route.ports for sight in walk}) < 2:
         return by_counter
-    start = [sight for sight in by_counter if fabric.nodes[fabric.far[sight.node, sight.interface][0]] == "host"]
-    ordered, rest = start[:1], [sight for sight in by_counter if sight not in start[:1]]
-    while ordered and rest:
-        node = ordered[-1].node
-        following = [sight for sight in rest if fabric.far[sight.node, sight.interface][0] == node]
+    ordered, rest, node = [], by_counter, None
+    while rest:
+        came_from = [fabric.far[sight.node, sight.interface][0] for sight in rest]
+        following = [place for place, left in enumerate(came_from)
+                     if (fabric.nodes[left] == "host" if node is None else left == node)]
         if not following:
             break
-        ordered.append(following[0])
-        rest.remove(following[0])
+        ordered.append(rest[following[0]])
+        rest, node = rest[:following[0]] + rest[following[0] + 1:], ordered[-1].node
     return ordered + rest
 
 
@@ -148,12 +148,14 @@ def prove(lab, folder):
     verdict, fabric = Verdict(), Fabric(lab)
     walks, count = read_sights(lab, folder, fabric, verdict)
     ways, passed, proved, unfinished, round_about = Counter(), Counter(), 0, 0, 0
+    failed = {(end["node"], fabric.numbers[end["node"], end["interface"]]) for end in lab.get("faults", ())}
     for who, walk in walks.items():
         walk = in_order(walk, fabric)
         fault = fault_of(walk, fabric)
         if fault and fault[0] == UNFINISHED:
             unfinished += 1
-            if lab.get("faults"):
+            last = walk[-1]
+            if (last.node, last.route.ports[last.route.counter - 1]) in failed:
                 continue
             fault = "walk", fault[1]
         if fault:

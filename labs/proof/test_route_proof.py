@@ -49,7 +49,7 @@ def good():
     return walk(0) + walk(1, LONG) + walk(0, hops=63) + walk(2, LONG, width=4)
 
 
-def prove(sights, walks=None, lost=0, without=None, numbers=None, cables=None, faults=False):
+def prove(sights, walks=None, lost=0, without=None, numbers=None, cables=None, faults=()):
     with tempfile.TemporaryDirectory() as folder:
         ends, links = [], []
         for left, by, one, right, back, other in cables or CABLES:
@@ -71,7 +71,7 @@ def prove(sights, walks=None, lost=0, without=None, numbers=None, cables=None, f
                     if place == (node, interface):
                         file.write(struct.pack("<IIII", 1, index, len(data), len(data)) + data)
         lab = {"nodes": NODES, "cables": ends, "links": links, "captures": entries, "walks": walks,
-               "faults": faults}
+               "faults": list(faults)}
         path, output = (os.path.join(folder, name) for name in ("route.json", "out.json"))
         with open(path, "w", encoding="utf-8") as file:
             json.dump(lab, file)
@@ -98,9 +98,13 @@ class Proof(unittest.TestCase):
         self.wrong(gone_round(0)[:2], "walk", "was last seen at a3")
 
     def test_where_cables_fail_walks_that_end_between_are_lost_and_counted(self):
-        status, result = prove(gone_round(0) + walk(1)[:2], faults=True)
+        dead = [{"node": "a2", "interface": "l-h2"}]
+        status, result = prove(gone_round(0) + walk(1)[:2], faults=dead)
         self.assertEqual((status, result["proved"], result["unfinished"]), (0, 1, 1), result)
-        self.wrong(walk(1)[:1] + walk(2)[1:], "walk", faults=True)
+        # Into a cable that is whole, or not from its edge on.
+        self.wrong(walk(1)[:1], "walk", "was last seen at a1", faults=dead)
+        self.wrong(walk(1)[:1] + walk(2)[1:], "walk", faults=dead)
+        self.wrong(gone_round(0) + gone_round(0)[:1], "altered", faults=dead)
 
     def test_walks_over_cables_by_the_ports_of_their_headers_are_proved(self):
         status, result = prove(good(), walks=4)

@@ -108,6 +108,7 @@ impl FatTree {
                 refused: 0,
                 neighbours: number(far).filter(|_| is_up).map(neighbour).into_iter().collect(),
                 hindrance: String::new(),
+                is_doubted: false,
             }
         };
         let of_node = |(node, ends): (&NodeName, &BTreeMap<String, Plug>)| {

@@ -33,7 +33,7 @@ use word::{Speaker, WORD_INTERVAL};
 /// Frames of all links that wait to be looked at.
 const HEARD_MAX: usize = 256;
 /// Changes are looked at no more often than this.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// What changes is told no more often than this.
 const TELL_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -324,6 +324,7 @@ impl Discovery {
             neighbours: self.neighbours.of(name).map(told).collect(),
             // The ports of the data plane are another's.
             hindrance: String::new(),
+            is_doubted: false,
         };
         LinkStates { links: self.links.iter().map(state).collect() }
     }

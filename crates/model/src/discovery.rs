@@ -183,6 +183,8 @@ pub struct LinkState {
     pub neighbours: Vec<Neighbour>,
     /// Why the data plane does not have it; empty: it has, or nobody has tried yet.
     pub hindrance: String,
+    /// That is a doubt alone: frames may still pass, where there is no other way.
+    pub is_doubted: bool,
 }
 
 /// Whether a link can be used.

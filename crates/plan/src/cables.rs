@@ -42,6 +42,26 @@ pub(crate) fn remembered(former: &Cables, inventory: &Inventory, books: &NumberB
     cables
 }
 
+/// Those of the cables that an end doubts.
+pub(crate) fn doubted(cables: &Cables, told: &ToldLinks) -> Cables {
+    let doubted: BTreeSet<(&NodeName, PortNumber)> = told
+        .iter()
+        .flat_map(|(node, links)| links.iter().map(move |link| (node, link)))
+        .filter(|(_, link)| link.is_doubted)
+        .filter_map(|(node, link)| Some((node, link.number?)))
+        .collect();
+    let is_doubted = |end: &CableEnd| doubted.contains(&(&end.node, end.port));
+    cables.iter().filter(|ends| ends.iter().any(is_doubted)).cloned().collect()
+}
+
+/// The cables without those that are doubted.
+pub(crate) fn sound(cables: &Arc<Cables>, doubted: &Cables) -> Arc<Cables> {
+    match doubted.is_empty() {
+        true => Arc::clone(cables),
+        false => Arc::new(cables.difference(doubted).cloned().collect()),
+    }
+}
+
 /// Every link of every node, in their order.
 #[must_use]
 pub fn link_reports(
@@ -110,7 +130,7 @@ impl<'f> Fabric<'f> {
         let interface = self.books.get(&end.node).and_then(|book| book.interface(end.port));
         let Some(interface) = interface else { return true };
         let Some(state) = self.state(&end.node, interface) else { return false };
-        if !state.is_up || !state.hindrance.is_empty() {
+        if !state.is_up || (!state.hindrance.is_empty() && !state.is_doubted) {
             return true;
         }
         // It has been started anew.
@@ -195,7 +215,7 @@ impl<'f> Fabric<'f> {
                 )),
             );
         }
-        if !state.hindrance.is_empty() {
+        if !state.hindrance.is_empty() && !state.is_doubted {
             return (None, Some(state.hindrance.clone()));
         }
         let ours: Vec<&Neighbour> = ours(state).collect();
@@ -215,7 +235,10 @@ impl<'f> Fabric<'f> {
         };
         match self.far_end(neighbour) {
             Err(trouble) => (None, Some(trouble)),
-            Ok(far) if self.hears(&far, (node, number)) => (Some(far), None),
+            Ok(far) if self.hears(&far, (node, number)) => match self.doubt(state, &far) {
+                Some(doubt) => (None, Some(doubt)),
+                None => (Some(far), None),
+            },
             Ok(far) => (
                 None,
                 Some(format!(
@@ -240,11 +263,19 @@ impl<'f> Fabric<'f> {
         Ok(FarEnd { node, number, interface: neighbour.port.clone() })
     }
 
+    /// What one of both ends doubts of a cable.
+    fn doubt(&self, state: &LinkState, far: &FarEnd) -> Option<String> {
+        let other = self.state(&far.node, &far.interface);
+        let mut doubted = [Some(state), other].into_iter().flatten().filter(|one| one.is_doubted);
+        doubted.next().map(|one| one.hindrance.clone())
+    }
+
     /// Does a far end hear this one, and nobody else of ours?
     fn hears(&self, far: &FarEnd, (node, number): (&NodeName, PortNumber)) -> bool {
         let state = self.state(&far.node, &far.interface);
         let is_whole = |state: &&LinkState| {
-            state.is_up && state.number == Some(far.number) && state.hindrance.is_empty()
+            let is_hindered = !state.hindrance.is_empty() && !state.is_doubted;
+            state.is_up && state.number == Some(far.number) && !is_hindered
         };
         let Some(state) = state.filter(is_whole) else { return false };
         let mut heard = ours(state);

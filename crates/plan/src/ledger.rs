@@ -264,6 +264,9 @@ pub struct Ledger {
     /// The cables that ways lead over. They are kept beside it.
     #[serde(default, skip_serializing)]
     pub cables: Arc<Cables>,
+    /// Those of them that an end doubts: no way leads over one while another is left.
+    #[serde(default)]
+    pub doubted: Arc<Cables>,
     /// The ways between nodes that send to one another. They are kept beside it, those from each node on their own.
     #[serde(default, skip_serializing)]
     pub ways: WayBooks,

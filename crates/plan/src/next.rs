@@ -3,7 +3,7 @@
 use crate::advance::Step;
 use crate::atlas::Atlas;
 use crate::blueprint::Blueprint;
-use crate::cables::remembered;
+use crate::cables::{self, Cables, remembered};
 use crate::graph::{Graphs, groups};
 use crate::index::IndexedIntent;
 use crate::intent::Intent;
@@ -139,7 +139,7 @@ fn learn_routes(previous: &Blueprint, ledger: &mut Ledger) {
 /// Brings port numbers, cables and ways to what nodes told and paths need. Answers what became of ways, and
 /// what the cables make up.
 fn route(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) -> (Followed, Atlas) {
-    let Ledger { port_numbers, cables, ways, rounds, paths, .. } = ledger;
+    let Ledger { port_numbers, cables, doubted, ways, rounds, paths, .. } = ledger;
     let looked = previous.looked_among(inventory);
     let (former, sends) = (&previous.ledger, paths.sends());
     let known = looked.map(|looked| Known {
@@ -155,10 +155,20 @@ fn route(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) -> (F
         }
     }
     let is_same = is_told && Arc::ptr_eq(cables, &former.cables);
+    let doubt = cables::doubted(cables, &inventory.told);
+    if **doubted != doubt {
+        *doubted = Arc::new(doubt);
+    }
+    let sound = cables::sound(cables, doubted);
+    let former_sound = cables::sound(&former.cables, &former.doubted);
     let atlas = looked.filter(|_| is_same).map(|looked| looked.atlas.clone()).unwrap_or_default();
-    let roads = Roads::new(cables, inventory, ledger.choice_seed, atlas.clone());
+    let roads = Roads::new(&sound, inventory, ledger.choice_seed, atlas.clone()).or_by(cables);
     let known = looked.map(|_| former.paths.sends());
-    let former = Former { cables: &former.cables, sends: known };
+    let gone = match Arc::ptr_eq(cables, &former.cables) {
+        true => Cables::new(),
+        false => former.cables.difference(cables).cloned().collect(),
+    };
+    let former = Former { cables: &former_sound, gone, sends: known };
     let followed = ways::follow(ways, sends, &roads, &former);
     rounds::follow(rounds, (&previous.ledger.ways, ways), &roads, former.cables);
     (followed, atlas)

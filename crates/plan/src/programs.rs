@@ -138,6 +138,11 @@ impl Programs {
         Self { remembered, ..Self::default() }
     }
 
+    /// Those that are here, and nothing of what others were told before.
+    pub(crate) fn present(&self) -> Self {
+        Self { remembered: BTreeMap::new(), ..self.clone() }
+    }
+
     pub(crate) fn remove(&mut self, node: &NodeName) {
         self.nodes.remove(node);
         self.switches.remove(node);

@@ -306,7 +306,8 @@ impl Reconciler {
         let programs = self.blueprint.programs.clone();
         let changed = programs.since(&self.handed);
         let changed = changed.map(|(node, program)| (node.clone(), program.clone())).collect();
-        self.handed = programs;
+        // What a former controller has told is no program that anybody here was handed.
+        self.handed = programs.present();
         changed
     }
 }

@@ -5,7 +5,7 @@ use crate::cables::{Cables, far_ends};
 use crate::route::{Leg, detours};
 use crate::ways::{NodeWays, Roads, WayBooks};
 use catena_model::NodeName;
-use catena_model::limits::ROUTE_DETOUR_BYTES_MAX;
+use catena_model::limits::{ROUTE_DETOUR_BYTES_MAX, ROUTE_PORTS_MAX};
 use catena_model::program::DetourEntry;
 use catena_model::topology::CableEnd;
 use serde::{Deserialize, Serialize};
@@ -159,7 +159,9 @@ pub(crate) fn nodes_over<'r>(
 pub(crate) fn entries(books: &RoundBooks, from: &NodeName, to: &NodeName) -> Vec<DetourEntry> {
     let rounds = books.get(from).and_then(|rounds| rounds.get(to));
     let mut left = ROUTE_DETOUR_BYTES_MAX - NUMBER_BYTES;
+    let ports = rounds.map_or(0, |rounds| rounds.over.len() + 1);
     let entries = rounds.into_iter().flat_map(|rounds| &rounds.rounds).filter_map(Round::entry);
+    let entries = entries.filter(|entry| ports + entry.ports.len() <= ROUTE_PORTS_MAX);
     let fits = |entry: &DetourEntry| {
         let rest = left.checked_sub(entry_bytes(entry));
         left = rest.unwrap_or(left);

@@ -6,7 +6,7 @@ mod follow;
 use crate::atlas::Atlas;
 use crate::cables::{Cables, loads};
 use crate::inventory::Inventory;
-use crate::route::{Leg, RouteError};
+use crate::route::{Leg, RouteError, way};
 use crate::topology::{NodeKind, Topology, mark};
 use catena_model::NodeName;
 use catena_model::topology::{Cable, CableEnd, NodeRole, PortNumber};
@@ -46,6 +46,8 @@ pub(crate) struct Roads<'r> {
     /// Chooses between ways that are alike.
     seed: u64,
     atlas: Atlas,
+    /// Where these lead nowhere: some that are doubted are among them.
+    others: Option<&'r Cables>,
 }
 
 impl<'r> Roads<'r> {
@@ -56,7 +58,12 @@ impl<'r> Roads<'r> {
         seed: u64,
         atlas: Atlas,
     ) -> Self {
-        Self { cables, inventory, seed, atlas }
+        Self { cables, inventory, seed, atlas, others: None }
+    }
+
+    /// Where no way leads over its own cables, one over these is better than none.
+    pub(crate) fn or_by(self, others: &'r Cables) -> Self {
+        Self { others: Some(others).filter(|others| others.len() > self.cables.len()), ..self }
     }
 
     pub(crate) fn cables(&self) -> &'r Cables {
@@ -69,18 +76,20 @@ impl<'r> Roads<'r> {
     }
 
     pub(crate) fn topology(&self) -> &Topology {
-        self.atlas.topology(|| {
-            let kind = |role| NodeKind { role, is_edge: false };
-            let nodes = self.inventory.all().map(|(node, role, _)| (node.clone(), kind(role)));
-            let loads = loads(&self.inventory.told);
-            let load = |end: &CableEnd| loads.get(&(&end.node, end.port)).copied();
-            let cables = self.cables.iter().map(|ends| Cable {
-                load_permille: ends.iter().filter_map(load).max().unwrap_or_default(),
-                ends: ends.clone(),
-                is_up: true,
-            });
-            Topology::new(&nodes.collect(), &cables.collect::<Vec<_>>()).0
-        })
+        self.atlas.topology(|| self.topology_of(self.cables))
+    }
+
+    fn topology_of(&self, cables: &Cables) -> Topology {
+        let kind = |role| NodeKind { role, is_edge: false };
+        let nodes = self.inventory.all().map(|(node, role, _)| (node.clone(), kind(role)));
+        let loads = loads(&self.inventory.told);
+        let load = |end: &CableEnd| loads.get(&(&end.node, end.port)).copied();
+        let cables = cables.iter().map(|ends| Cable {
+            load_permille: ends.iter().filter_map(load).max().unwrap_or_default(),
+            ends: ends.clone(),
+            is_up: true,
+        });
+        Topology::new(&nodes.collect(), &cables.collect::<Vec<_>>()).0
     }
 
     /// The way from a node to another.
@@ -89,7 +98,14 @@ impl<'r> Roads<'r> {
     /// There is none.
     pub(crate) fn way(&self, from: &NodeName, to: &NodeName) -> Result<Vec<CableEnd>, RouteError> {
         let end = |Leg { node, port, .. }| CableEnd { node, port };
-        let legs = self.atlas.way(self.topology(), (from, to), self.tie(from, to))?;
+        let tie = self.tie(from, to);
+        let found = self.atlas.way(self.topology(), (from, to), tie);
+        let legs = match (found, self.others) {
+            (Err(RouteError::NoWay { .. }), Some(others)) => {
+                way(&self.topology_of(others), from, to, tie)
+            }
+            (found, _) => found,
+        }?;
         Ok(legs.into_iter().map(end).collect())
     }
 

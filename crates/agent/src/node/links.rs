@@ -11,7 +11,10 @@ use catena_protocol::message::{
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long a data plane that was started anew may take to hear its neighbours: nothing is made of that.
+const GREETING: Duration = Duration::from_millis(500);
 
 /// What is in the way of links, beside what discovery tells.
 #[derive(Debug, Default)]
@@ -23,6 +26,8 @@ pub(super) struct LinkTroubles {
     /// Those at which the data plane hears nobody.
     unheard: BTreeSet<PortNumber>,
     flaps: Flaps,
+    /// When this data plane answered, until what it hears is believed.
+    begun: Option<Instant>,
 }
 
 impl LinkTroubles {
@@ -30,30 +35,41 @@ impl LinkTroubles {
     pub(super) fn forget(&mut self) {
         self.told_dark = None;
         self.unheard.clear();
+        self.begun = Some(Instant::now());
     }
 
     /// When a link that came and went is taken again.
     pub(super) fn next_release(&self) -> Option<Instant> {
-        self.flaps.next_release()
+        let greeted = self.begun.map(|begun| begun + GREETING);
+        [self.flaps.next_release(), greeted].into_iter().flatten().min()
     }
 
     /// Is any taken again now?
     pub(super) fn release(&mut self, now: Instant) -> bool {
-        self.flaps.release(now)
+        let is_greeted = self.begun.take_if(|begun| *begun + GREETING <= now).is_some();
+        self.flaps.release(now) | is_greeted
     }
 
-    /// What is in the way of one; `of_port`: of its ring.
-    fn hindrance(&mut self, link: &LinkState, of_port: Option<&str>, now: Instant) -> String {
+    /// What is in the way of one, and is that a doubt alone? `of_port`: of its ring.
+    fn hindrance(
+        &mut self,
+        link: &LinkState,
+        of_port: Option<&str>,
+        now: Instant,
+    ) -> (String, bool) {
         let number = u8::try_from(link.number).ok().and_then(PortNumber::new);
-        let is_unheard = number.is_some_and(|number| self.unheard.contains(&number));
+        let is_begun = self.begun.is_some_and(|begun| begun + GREETING > now);
+        let is_unheard = !is_begun && number.is_some_and(|number| self.unheard.contains(&number));
         let is_whole = link.is_up && !is_unheard;
         let flaps = self.flaps.note(&link.interface, is_whole, now);
         match of_port.filter(|reason| !reason.is_empty()) {
-            Some(reason) => format!("the data plane of its node does not have it: {reason}"),
-            None if link.is_up && is_unheard => {
-                "the data plane at its other end is not heard by that of its node".into()
+            Some(reason) => {
+                (format!("the data plane of its node does not have it: {reason}"), false)
             }
-            None => flaps.unwrap_or_default(),
+            None if link.is_up && is_unheard => {
+                ("the data plane at its other end is not heard by that of its node".into(), true)
+            }
+            None => (flaps.unwrap_or_default(), true),
         }
     }
 }
@@ -113,7 +129,8 @@ impl Node {
         for link in &mut states.links {
             let number = u8::try_from(link.number).ok().and_then(PortNumber::new);
             let reason = number.and_then(|number| self.ports.reason(number.link_id()));
-            link.hindrance = self.link_troubles.hindrance(link, reason, now);
+            (link.hindrance, link.is_doubted) = self.link_troubles.hindrance(link, reason, now);
+            link.is_doubted &= !link.hindrance.is_empty();
         }
         self.tell(from_agent::Message::LinkStates(states));
     }

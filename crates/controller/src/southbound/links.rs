@@ -128,6 +128,7 @@ fn state(told: message::LinkState) -> Result<LinkState, String> {
         flooded: told.flooded,
         refused: told.refused,
         hindrance: harmless(&told.hindrance),
+        is_doubted: told.is_doubted,
         neighbours,
         interface,
     })

@@ -76,13 +76,18 @@ struct Brought {
     volume: Volume,
     /// Those that leave again.
     held: u64,
+    /// Any that goes on from here, or came out.
+    has_passed: bool,
 }
 
 impl Brought {
-    fn count(self, counters: &mut Counters) {
+    fn count(self, counters: &mut Counters, board: &LinkBoard) {
         if self.volume.packets > 0 {
             counters.apply(CounterUpdate::Received(self.owner), self.volume);
             counters.held(self.owner, self.held);
+        }
+        if self.has_passed {
+            board.brought(self.number.get());
         }
     }
 }
@@ -134,7 +139,7 @@ impl Transit {
                     continue;
                 };
                 if let Some(before) = brought.replace(next) {
-                    before.count(counters);
+                    before.count(counters, &self.board);
                     self.close();
                 }
             }
@@ -142,16 +147,21 @@ impl Transit {
             let bytes = packet.buffer.len() as u64;
             match self.exit_of(&mut packet.buffer, brought) {
                 Ok((_, Exit::Port(port))) => {
+                    brought.has_passed = true;
                     packet.arrived = Arrived::AtExit(port);
                     self.staying.push(packet);
                     continue;
                 }
                 Ok((number, Exit::Link { slot, owner: to, batch })) => {
                     brought.held += 1;
+                    brought.has_passed = true;
                     let batch = batch.unwrap_or_else(|| {
                         let (owner, passage) = (brought.owner, Passage::Ordinary);
                         let batch = out.batches.begin(Ends { owner, to, passage });
-                        self.open(number, batch);
+                        // Others may bring a way round one that is doubted.
+                        if self.board.use_of(number) == Use::Sound {
+                            self.open(number, batch);
+                        }
                         batch
                     });
                     let volume = Volume { packets: 1, bytes };
@@ -172,7 +182,7 @@ impl Transit {
             brought.volume.add(1, bytes);
         }
         if let Some(last) = brought {
-            last.count(counters);
+            last.count(counters, &self.board);
             self.close();
         }
         std::mem::swap(input, &mut self.staying);
@@ -190,6 +200,7 @@ impl Transit {
             is_known: self.board.is_known(number.get()),
             volume: Volume::default(),
             held: 0,
+            has_passed: false,
         })
     }
 

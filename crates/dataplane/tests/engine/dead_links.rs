@@ -256,6 +256,73 @@ fn nobody_else_speaks_for_a_neighbour() {
     assert!(life(&rig, NEAR, 2).1, "they keep no dead cable alive");
     rig.pass(4_000);
     assert_eq!(life(&rig, NEAR, 2), (false, false, 1, 0), "nor do they make a neighbour");
+    // All that was ever said there is said again, once its neighbour is forgotten.
+    for word in &words {
+        rig.bring(NEAR, 2, std::slice::from_ref(word));
+    }
+    rig.pass(200);
+    assert_eq!(life(&rig, NEAR, 2), (false, false, 1, 0));
+}
+
+#[test]
+fn words_of_a_data_plane_that_is_gone_are_nobodys() {
+    let mut rig = greeted(1, triangle());
+    let words: Vec<_> =
+        rig.take(&link_name(FAR, 2)).into_iter().filter(|frame| Hello::is_one(frame)).collect();
+    let key = HelloKey::of_domain(&KEY);
+    let last = Hello::parse(words.last().unwrap(), &key).unwrap();
+    // Another start of the same neighbour, and then the former one again, with more than it ever said.
+    let next = Hello { speaker: 77, sequence: 1, ..last };
+    rig.bring(NEAR, 2, &[next.emit(&key).to_vec()]);
+    rig.moved();
+    let kept = Hello { sequence: last.sequence + 50, ..last };
+    rig.bring(NEAR, 2, &[kept.emit(&key).to_vec()]);
+    rig.assert_only_dropped(&link_name(NEAR, 2), DropReason::UnknownNeighbour);
+}
+
+#[test]
+fn a_link_that_brings_frames_is_not_held_for_silent_unless_its_neighbour_says_so() {
+    let mut rig = greeted(1, triangle());
+    let v2 = function_number(rig.town.ports.iter().position(|port| port.name == "v2.in").unwrap());
+    let frame = source_routed(&[2, 1, v2], 100, &packet(&rig.town, CHAINED_PORT).frame());
+    // Words find no room, other frames do.
+    rig.town.cut = [(0, 7), (NEAR, 1)].into();
+    for _ in 0..50 {
+        rig.bring(NEAR, 1, std::slice::from_ref(&frame));
+        rig.pass(20);
+    }
+    assert_eq!(life(&rig, NEAR, 1), (true, false, 0, 0));
+    // The other end, to which nothing comes, is deaf, and says so as soon as it is heard again.
+    rig.town.cut = [(NEAR, 1)].into();
+    for _ in 0..20 {
+        rig.bring(NEAR, 1, std::slice::from_ref(&frame));
+        rig.pass(20);
+    }
+    assert!(life(&rig, NEAR, 1).1);
+}
+
+#[test]
+fn who_is_heard_is_plugged_in_though_no_agent_says_so() {
+    let mut rig = greeted(1, triangle());
+    rig.nodes[NEAR].links.set_dark(&[PortNumber::new(2).unwrap()]);
+    assert!(!life(&rig, NEAR, 2).0);
+    rig.pass(SILENCE_MS);
+    assert_eq!((life(&rig, NEAR, 2).0, life(&rig, NEAR, 2).1), (true, false));
+}
+
+#[test]
+fn frames_with_a_way_round_take_it_whatever_is_before_them() {
+    let mut rig = greeted(1, triangle());
+    send(&mut rig, 1);
+    let round = rig.take(&link_name(0, 7)).into_iter().rfind(|frame| !Hello::is_one(frame));
+    let v2 = function_number(rig.town.ports.iter().position(|port| port.name == "v2.in").unwrap());
+    let none = source_routed(&[2, 1, v2], 100, &packet(&rig.town, CHAINED_PORT).frame());
+    rig.town.cut = [(NEAR, 2), (FAR, 2)].into();
+    rig.pass(SILENCE_MS);
+    rig.take(&link_name(NEAR, 3));
+    let round = round.unwrap();
+    rig.bring(NEAR, 1, &[none.clone(), round.clone(), none, round]);
+    assert_eq!(routed(&mut rig, &link_name(NEAR, 3)), 2);
 }
 
 #[test]

@@ -139,8 +139,8 @@ impl Snapshot {
         self.nodes().map(timeless)
     }
 
-    /// What was lost since `before`: drops by name, and frames that left by a link and did not come out at the other
-    /// end of its cable.
+    /// What was lost since `before`: drops by name, and frames that left into a cable that failed and did not come out
+    /// at its other end.
     pub(crate) fn losses_since(&self, before: &Self, lab: &Lab) -> u64 {
         let drops = |snapshot: &Self| -> u64 {
             let accounts = snapshot.nodes().flat_map(|node| {
@@ -160,7 +160,8 @@ impl Snapshot {
                 let came = to.account.received.packets.saturating_add(to.ring_full);
                 Some(from.transmitted.packets.saturating_sub(came))
             };
-            let cables = lab.cables.iter().map(|cable| &cable.ends);
+            let failed = lab.faults.iter().map(|fault| fault.cable).collect::<BTreeSet<_>>();
+            let cables = failed.into_iter().filter_map(|cable| Some(&lab.cables.get(cable)?.ends));
             let both = cables.flat_map(|[one, other]| [lost(one, other), lost(other, one)]);
             both.flatten().sum()
         };

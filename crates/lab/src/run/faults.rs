@@ -98,15 +98,14 @@ pub(crate) fn outcomes(happened: &[Happened], arrivals: &[Arrival]) -> Vec<Fault
     let ends = happened.iter().skip(1).map(|next| Some(next.at)).chain([None]);
     let outcome = |(fault, end): (&Happened, Option<Instant>)| {
         let is_within = |at: Instant| at >= fault.at && end.is_none_or(|end| at < end);
-        let times: Vec<Instant> =
+        let mut times: Vec<Instant> =
             arrivals.iter().map(|one| one.at).filter(|at| is_within(*at)).collect();
-        let gaps = std::iter::once(fault.at).chain(times.iter().copied()).zip(&times);
-        let outage = gaps.map(|(before, at)| at.saturating_duration_since(before)).max();
-        // Nothing came at all: as long as it was waited for.
-        let outage = outage.or_else(|| {
-            let last = end.or(arrivals.last().map(|last| last.at))?;
-            Some(last.saturating_duration_since(fault.at))
-        });
+        times.push(fault.at);
+        // Until the next fault; behind the last, until the traffic has ended.
+        times.extend(end);
+        times.sort();
+        let gaps = times.iter().zip(times.iter().skip(1));
+        let outage = gaps.map(|(before, at)| at.saturating_duration_since(*before)).max();
         let mut newest: BTreeMap<u32, u32> = BTreeMap::new();
         let mut overtaken_late = 0;
         for Arrival { at, flow, number } in arrivals {
@@ -142,6 +141,9 @@ mod tests {
         let told = outcomes(&faults, &arrivals);
         assert_eq!((told[0].outage_ms, told[0].overtaken_late), (1_200.0, 1));
         assert_eq!((told[1].outage_ms, told[1].overtaken_late), (100.0, 0));
+        // What came at once, and then nothing until the next fault.
+        let early = outcomes(&faults, &arrivals[..3]);
+        assert_eq!(early[0].outage_ms, 1_850.0);
         let nothing = outcomes(&faults[..1], &arrivals[..1]);
         assert_eq!(nothing[0].outage_ms, 0.0);
     }

@@ -22,10 +22,17 @@ pub(crate) fn ask(running: &RunningLab, captured: &Captured, walks: Option<u64>)
         .iter()
         .map(|node| (node.name.clone(), json!(node.role.word())))
         .collect();
+    let failed: Vec<_> = running
+        .lab
+        .faults
+        .iter()
+        .filter_map(|fault| running.lab.cables.get(fault.cable))
+        .flat_map(|cable| &cable.ends)
+        .collect();
     let cables: Vec<_> = running.lab.cables.iter().map(|cable| &cable.ends).collect();
     let told = json!({
         "nodes": nodes, "cables": cables, "links": running.client.links()?,
-        "captures": captured.between, "walks": walks, "faults": !running.lab.faults.is_empty(),
+        "captures": captured.between, "walks": walks, "faults": failed,
     });
     let Value::Object(told) = told else { return Ok(Value::Null) };
     proof::ask(Question::Routes, running, captured, told)

@@ -51,6 +51,7 @@ impl Town {
                 refused: 0,
                 neighbours: Vec::new(),
                 hindrance: String::new(),
+                is_doubted: false,
             };
             town.told.insert(name(node), Arc::new((1..=3).map(state).collect()));
         }

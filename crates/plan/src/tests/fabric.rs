@@ -36,6 +36,8 @@ pub(crate) struct Fabric {
     pub(crate) wires: Vec<Wire>,
     /// Interfaces that are no links for now.
     pub(crate) absent: BTreeSet<Plug>,
+    /// Links at which nobody is heard.
+    pub(crate) doubted: BTreeSet<Plug>,
     /// Links that nothing is plugged into.
     pub(crate) spares: Vec<Plug>,
 }
@@ -124,7 +126,11 @@ impl Fabric {
                     })
                     .into_iter()
                     .collect(),
-                hindrance: String::new(),
+                hindrance: match self.doubted.contains(&plug) {
+                    true => "nobody is heard".into(),
+                    false => String::new(),
+                },
+                is_doubted: self.doubted.contains(&plug),
             }
         });
         let states = states.collect();

@@ -18,7 +18,8 @@ fn searches(
 ) -> (usize, WayBooks) {
     let mut books = ledger.ways.clone();
     let roads = Roads::new(cables, inventory, ledger.choice_seed, Atlas::default());
-    let former = Former { cables: &ledger.cables, sends: Some(ledger.paths.sends()) };
+    let known = Some(ledger.paths.sends());
+    let former = Former { cables: &ledger.cables, gone: Cables::new(), sends: known };
     let Followed { searches, .. } = follow(&mut books, sends, &roads, &former);
     (searches, books)
 }

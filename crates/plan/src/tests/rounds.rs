@@ -1,11 +1,12 @@
 //! Ways round cables: what headers bring with them, and that they stay while their cables are there.
 #![allow(clippy::unwrap_used)]
 
-use super::fabric::{Arrival, programs, switch};
-use super::rig::node;
+use super::fabric::{Arrival, programs, switch, ways};
+use super::rig::{World, node};
 use super::source_routes::{routed_chain, world};
 use catena_model::limits::ROUTE_DETOUR_BYTES_MAX;
 use catena_model::program::RouteEntry;
+use catena_model::status::ChainState;
 use catena_model::topology::PortNumber;
 
 /// The ports of a route with each of its detours taken.
@@ -71,4 +72,37 @@ fn ways_round_are_looked_for_anew_only_where_a_cable_of_theirs_has_gone() {
         }
     }
     assert_ne!(*after, before);
+}
+
+#[test]
+fn a_doubted_cable_is_left_out_while_another_way_is_there_and_taken_where_none_is() {
+    let (mut world, mut fabric) = world();
+    let chain = routed_chain(&mut world, 1, &[12]);
+    fabric.settle(&mut world);
+    let ends = ("host1".to_owned(), "host2".to_owned());
+    let spine = |world: &World| ways(&world.blueprint.ledger.ways)[&ends][2].clone();
+    let former = spine(&world);
+    fabric.doubted.insert((switch(1), format!("{former}.0")));
+    fabric.settle(&mut world);
+    let other = spine(&world);
+    assert_ne!(other, former);
+    let route = |world: &World| programs(world)[&node(1)].routes.clone();
+    let before = route(&world);
+    // Now both, and the only cable of a host: silence is no proof, and there is no other way.
+    fabric.doubted.insert((switch(1), format!("{other}.0")));
+    fabric.doubted.insert((node(1), "switch1.0".into()));
+    fabric.settle(&mut world);
+    assert_eq!(world.status(chain).state, ChainState::Active);
+    let after = route(&world);
+    assert_eq!((after.len(), after[0].ports.len()), (before.len(), before[0].ports.len()));
+    assert!(after[0].detours.is_empty(), "none leads over what is doubted");
+    // One that carries nothing is no way.
+    fabric.wires.iter_mut().filter(|wire| wire.ends[0].0 == node(1)).for_each(|w| w.is_up = false);
+    fabric.settle(&mut world);
+    assert!(route(&world).is_empty());
+    fabric.wires.iter_mut().for_each(|wire| wire.is_up = true);
+    fabric.doubted.clear();
+    fabric.settle(&mut world);
+    assert_eq!((world.status(chain).state, route(&world).len()), (ChainState::Active, 1));
+    assert_eq!(route(&world)[0].detours.len(), 2);
 }

@@ -5,7 +5,6 @@ use crate::cables::{Cables, far_ends};
 use crate::inventory::Inventory;
 use crate::sends::{Sending, Sends};
 use catena_model::NodeName;
-use catena_model::limits::ROUTE_PORTS_MAX;
 use catena_model::topology::CableEnd;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,6 +12,8 @@ use std::sync::Arc;
 /// What the ways are of that are there.
 pub(crate) struct Former<'f> {
     pub(crate) cables: &'f Cables,
+    /// Cables that are not there any more, doubted ones among them.
+    pub(crate) gone: Cables,
     /// None: that is not known, and all ways are looked at.
     pub(crate) sends: Option<&'f Sends>,
 }
@@ -25,7 +26,7 @@ type Pair = (NodeName, NodeName);
 pub(crate) struct Followed {
     /// How many were looked for.
     pub(crate) searches: usize,
-    /// Somebody has a way who had none, or none any more, or one that no header may hold.
+    /// Somebody has a way who had none, or none any more, or one of another length, which a header may not hold.
     pub(crate) is_reach_new: bool,
 }
 
@@ -46,6 +47,7 @@ pub(crate) fn follow(
         true => BTreeSet::new(),
         false => former.cables.difference(roads.cables).flatten().collect(),
     };
+    let gone: BTreeSet<&CableEnd> = gone.into_iter().chain(former.gone.iter().flatten()).collect();
     let mut pairs = over(books, &gone);
     for sending in sends.changed_pairs(known) {
         let origins = sending.origins(roads.inventory.nodes.keys()).into_iter();
@@ -59,7 +61,7 @@ pub(crate) fn follow(
             put(books, from, to, None);
         } else if !is_whole {
             let way = roads.way(&from, &to).ok();
-            followed.take(legs.is_some(), way.as_ref());
+            followed.take(legs, way.as_ref());
             put(books, from, to, way);
         }
     }
@@ -67,11 +69,10 @@ pub(crate) fn follow(
 }
 
 impl Followed {
-    /// A way was looked for.
-    fn take(&mut self, had_one: bool, way: Option<&Vec<CableEnd>>) {
+    /// A way was looked for. How many ports a header holds is another for each encapsulation.
+    fn take(&mut self, former: Option<&Vec<CableEnd>>, way: Option<&Vec<CableEnd>>) {
         self.searches += 1;
-        let is_short = way.is_some_and(|legs| legs.len() < ROUTE_PORTS_MAX);
-        self.is_reach_new |= !had_one || !is_short;
+        self.is_reach_new |= way.is_none() || former.map(Vec::len) != way.map(Vec::len);
     }
 }
 
@@ -116,12 +117,12 @@ fn follow_all(books: &mut WayBooks, sends: &Sends, roads: &Roads<'_>, has_grown:
     let pairs = sends.pairs(&everybody);
     for (from, to) in &pairs {
         let former = books.get(*from).and_then(|ways| ways.get(*to));
-        let had_one = former.is_some();
+        let known = former;
         let former = former.filter(|legs| roads.carries(&far_ends, (from, to), legs));
         let former = former.filter(|legs| !(has_grown && roads.has_shorter(from, to, legs)));
         let legs = former.cloned().or_else(|| {
             let way = roads.way(from, to).ok();
-            followed.take(had_one, way.as_ref());
+            followed.take(known, way.as_ref());
             way
         });
         if let Some(legs) = legs {

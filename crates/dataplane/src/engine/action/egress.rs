@@ -111,7 +111,7 @@ impl Executor<'_, '_> {
     fn go_round(
         &self,
         number: PortNumber,
-        action: &Action,
+        (action, packets): (&Action, u64),
         header: &Header,
     ) -> Result<Option<(Action, Header)>, DropReason> {
         let Context { links, slots, .. } = &*self.context;
@@ -125,10 +125,11 @@ impl Executor<'_, '_> {
             let is_dead = links.use_of(number.get()) == Use::Dead;
             return if is_dead { Err(DropReason::LinkDead) } else { Ok(None) };
         };
-        links.detoured(number.get(), 1);
+        links.detoured(number.get(), packets);
         let (owner, _) = slots.owner(slot);
         let exit = action.exit.by_link(other, slot, owner);
-        let action = Action { exit, rewrite: action.rewrite.clone(), is_repeated: false };
+        // It has been written.
+        let action = Action { exit, rewrite: Rewrite::Nothing, is_repeated: false };
         Ok(Some((action, header.with(detour.bytes()))))
     }
 
@@ -143,7 +144,7 @@ impl Executor<'_, '_> {
         if let ActionExit::Link { number, .. } = action.exit
             && self.context.links.use_of(number.get()) != Use::Sound
         {
-            match self.go_round(number, action, &header) {
+            match self.go_round(number, (action, work.volume.packets), &header) {
                 Ok(Some((round, round_header))) => {
                     header = round_header;
                     action = other.insert(round);

@@ -4,7 +4,8 @@
 //!
 //! A neighbour is one who has said a word with the domain's key that names what this end said last of itself: he
 //! hears this end, now. From then on a period without a word from him is a miss, and three make him silent; a period
-//! in which nobody looked counts for none. Whoever is silent is still the neighbour, until that has lasted for so long
+//! in which nobody looked counts for none, nor for some seconds does one in which other frames of his came: words may
+//! have found no room among them. Whoever is silent is still the neighbour, until that has lasted for so long
 //! that it cannot be told any more who is plugged in.
 //!
 //! Without a key of the domain nobody can be known, so links are taken as they are.
@@ -15,7 +16,7 @@ use catena_model::limits::{HELLO_MISSES_MAX, HELLO_PERIOD_MS};
 use catena_model::topology::PortNumber;
 use catena_wire::source_route::hello::{HELLO_BYTES, Hello, HelloKey};
 use std::array;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Between two words, in nanoseconds.
@@ -24,6 +25,8 @@ pub(crate) const PERIOD_NS: u64 = HELLO_PERIOD_MS * 1_000_000;
 const GAP_NS: u64 = PERIOD_NS + PERIOD_NS / 2;
 /// Misses after which it is not known any more who is plugged in.
 const FORGOTTEN_MISSES: u8 = 40;
+/// Neighbours of one link that are remembered while it has its name; one more, and it gets another.
+const FORMER_MAX: usize = 8;
 /// Words of one link that are answered at once, in one period.
 const ANSWERS_MAX: u8 = 4;
 const NUMBERS: usize = 256;
@@ -60,7 +63,13 @@ struct Session {
     neighbour: u64,
     neighbour_sequence: u64,
     has_spoken: bool,
+    /// He does not hear this end, as he says.
+    is_deaf: bool,
     missed: u8,
+    /// Periods without a word that were no misses, since frames of his came.
+    excused: u8,
+    /// Those who were the neighbour before, since this end has its name: what of theirs comes was kept by somebody.
+    former: [u64; FORMER_MAX],
     answered: u8,
 }
 
@@ -77,6 +86,8 @@ pub struct LinkBoard {
     states: [AtomicU8; NUMBERS],
     detoured: [AtomicU64; NUMBERS],
     silences: [AtomicU64; NUMBERS],
+    /// The link has brought what goes on, since it was looked at last.
+    brought: [AtomicBool; NUMBERS],
     /// More with each link whose neighbour is silent or speaks again.
     turns: AtomicU64,
     sessions: Mutex<Sessions>,
@@ -96,6 +107,7 @@ impl LinkBoard {
             states: array::from_fn(|_| AtomicU8::new(0)),
             detoured: array::from_fn(|_| AtomicU64::new(0)),
             silences: array::from_fn(|_| AtomicU64::new(0)),
+            brought: array::from_fn(|_| AtomicBool::new(false)),
             turns: AtomicU64::new(0),
             sessions: Mutex::new(Sessions {
                 of: Box::new([Session::default(); NUMBERS]),
@@ -142,6 +154,12 @@ impl LinkBoard {
         self.state(number.into()) & flag::KNOWN != 0
     }
 
+    /// A link has brought frames of its neighbour that go on.
+    #[inline]
+    pub(crate) fn brought(&self, number: u8) {
+        self.brought[usize::from(number)].store(true, Ordering::Relaxed);
+    }
+
     /// So many frames went another way than by this link.
     pub(crate) fn detoured(&self, number: u8, frames: u64) {
         self.detoured[usize::from(number)].fetch_add(frames, Ordering::Relaxed);
@@ -179,9 +197,10 @@ impl LinkBoard {
         number: u8,
         frame: &[u8],
     ) -> Result<Option<[u8; HELLO_BYTES]>, NotOurs> {
-        let mut sessions = self.sessions();
-        let key = sessions.key.ok_or(NotOurs)?;
+        // Read while nobody waits for it: strangers may send many.
+        let key = self.sessions().key.ok_or(NotOurs)?;
         let hello = Hello::parse(frame, &key).map_err(|_| NotOurs)?;
+        let mut sessions = self.sessions();
         if hello.speaker == 0 || sessions.of.iter().any(|session| session.own == hello.speaker) {
             return Err(NotOurs);
         }
@@ -191,18 +210,28 @@ impl LinkBoard {
         }
         let is_fresh = hello.heard == session.own;
         let is_neighbour = hello.speaker == session.neighbour;
-        if is_neighbour && hello.sequence <= session.neighbour_sequence {
+        let is_kept = is_neighbour && hello.sequence <= session.neighbour_sequence;
+        if is_kept || session.former.contains(&hello.speaker) {
             return Err(NotOurs);
         }
+        session.is_deaf |= is_neighbour && !is_fresh;
         if is_fresh {
+            if !is_neighbour && session.neighbour != 0 {
+                let Some(place) = session.former.iter_mut().find(|one| **one == 0) else {
+                    sessions.begin(number.into());
+                    return Err(NotOurs);
+                };
+                *place = session.neighbour;
+            }
             session.neighbour = hello.speaker;
             session.neighbour_sequence = hello.sequence;
-            session.has_spoken = true;
-            session.missed = 0;
-            let former =
-                self.states[usize::from(number)].fetch_and(!flag::SILENT, Ordering::Relaxed);
+            (session.has_spoken, session.is_deaf) = (true, false);
+            (session.missed, session.excused) = (0, 0);
+            // Who hears this end by its newest name is plugged in, whatever an agent has seen before.
+            let not = !(flag::SILENT | flag::DARK);
+            let former = self.states[usize::from(number)].fetch_and(not, Ordering::Relaxed);
             self.states[usize::from(number)].fetch_or(flag::KNOWN, Ordering::Relaxed);
-            if former & (flag::KNOWN | flag::SILENT) != flag::KNOWN {
+            if former != flag::KNOWN {
                 self.turns.fetch_add(1, Ordering::Relaxed);
             }
             if is_neighbour {
@@ -233,12 +262,16 @@ impl LinkBoard {
             return Some(now_ns + PERIOD_NS - since);
         }
         let was_looked_at = since.is_some_and(|since| since <= GAP_NS);
-        for (number, session) in (0..=u8::MAX).zip(sessions.of.iter_mut()) {
-            let Some(port) = PortNumber::new(number).filter(|_| session.is_link) else { continue };
-            if was_looked_at {
-                self.judge(usize::from(number), session);
+        for number in 0..=u8::MAX {
+            let at = usize::from(number);
+            let is_link = sessions.of[at].is_link;
+            let Some(port) = PortNumber::new(number).filter(|_| is_link) else { continue };
+            if was_looked_at && self.judge(at, &mut sessions.of[at]) {
+                // What its neighbour has said to this name may have been kept.
+                sessions.begin(at);
             }
-            session.has_spoken = false;
+            let session = &mut sessions.of[at];
+            (session.has_spoken, session.is_deaf) = (false, false);
             session.answered = 0;
             if !self.is_dark(number.into()) {
                 // Whoever hears nothing says so: then the other end knows that its words are lost.
@@ -253,9 +286,16 @@ impl LinkBoard {
         Some(next_ns.unwrap_or(now_ns) + PERIOD_NS)
     }
 
-    fn judge(&self, number: usize, session: &mut Session) {
+    /// Judges one link at the end of a period. Answers whether it has forgotten its neighbour.
+    fn judge(&self, number: usize, session: &mut Session) -> bool {
+        let has_brought = self.brought[number].swap(false, Ordering::Relaxed);
         if session.has_spoken || session.neighbour == 0 {
-            return;
+            return false;
+        }
+        // Where frames come, words may have found no room among them.
+        if has_brought && !session.is_deaf && session.excused < FORGOTTEN_MISSES {
+            session.excused += 1;
+            return false;
         }
         session.missed = session.missed.saturating_add(1);
         if session.missed == HELLO_MISSES_MAX {
@@ -263,9 +303,10 @@ impl LinkBoard {
             self.silences[number].fetch_add(1, Ordering::Relaxed);
             self.turns.fetch_add(1, Ordering::Relaxed);
         } else if session.missed == FORGOTTEN_MISSES {
-            session.neighbour = 0;
             self.states[number].fetch_and(flag::DARK, Ordering::Relaxed);
+            return true;
         }
+        false
     }
 
     /// Another number whenever a neighbour has fallen silent, or speaks again.

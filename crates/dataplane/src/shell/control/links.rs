@@ -57,7 +57,8 @@ impl Control {
     pub(super) fn tell_unheard(&mut self) {
         let unheard = self.links.unheard();
         let Some(agent) = &mut self.agent else { return };
-        if self.links.told.as_ref() == Some(&unheard) {
+        // Who has been told nothing knows of none.
+        if self.links.told.clone().unwrap_or_default() == unheard {
             return;
         }
         match agent.send(from_dataplane::Message::LinksUnheard(unheard.clone())) {
