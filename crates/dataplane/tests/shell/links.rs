@@ -212,7 +212,7 @@ async fn links_carry_source_routes_beside_what_the_host_says_there() {
     assert_eq!((came.account.received.packets, came.account.forwarded.packets), (3, 3));
     assert_eq!((left.transmitted.packets, left.account.received.packets), (3, 0));
     assert_eq!((came.name.as_str(), came.account.unaccounted(), came.ring_full), ("s0", 0, 0));
-    // One way ends where its link does.
+    // A link without a ring is dead: no frame here knows a way round it.
     assert_eq!(agent.detach(link(9).link_id()), "");
     source.send(&frames()[0]);
     let begun = Instant::now();
@@ -220,6 +220,6 @@ async fn links_carry_source_routes_beside_what_the_host_says_there() {
     let dropped = line(&mut agent, 1).account.dropped;
     assert_eq!(
         dropped.into_iter().collect::<Vec<_>>(),
-        [(catena_model::DropReason::PortUnbound, 1)]
+        [(catena_model::DropReason::LinkDead, 1)]
     );
 }
