@@ -218,8 +218,5 @@ async fn links_carry_source_routes_beside_what_the_host_says_there() {
     let begun = Instant::now();
     while line(&mut agent, 1).account.dropped.is_empty() && begun.elapsed() < PATIENCE {}
     let dropped = line(&mut agent, 1).account.dropped;
-    assert_eq!(
-        dropped.into_iter().collect::<Vec<_>>(),
-        [(catena_model::DropReason::LinkDead, 1)]
-    );
+    assert_eq!(dropped.into_iter().collect::<Vec<_>>(), [(catena_model::DropReason::LinkDead, 1)]);
 }
