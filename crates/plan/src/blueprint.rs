@@ -80,7 +80,7 @@ impl Blueprint {
             paths: &self.ledger.paths,
             port_numbers: &self.ledger.port_numbers,
             ways: &self.ledger.ways,
-            rounds: &self.ledger.rounds,
+            detours: &self.ledger.detours,
             intent: &looked.intent,
             nodes: &looked.nodes,
             switches: &looked.switches,

@@ -6,9 +6,9 @@ use crate::index::IndexedIntent;
 use crate::inventory::Inventory;
 use crate::ledger::{PathPhase, PathRecord};
 use crate::preview::settled;
-use crate::rounds;
 use crate::routing;
 use crate::status::chain_status;
+use crate::way_detours;
 use catena_model::NodeName;
 use catena_model::id::ChainId;
 use catena_model::program::HopEntry;
@@ -87,10 +87,9 @@ fn legs(path: &PathRecord, outcome: &Blueprint, inventory: &Inventory) -> Vec<Co
             let way = routing::ports(books, from, (&send.to, port)).filter(|_| is_routed);
             let underlay = inventory.nodes.get(from).map(|facts| facts.underlay.address);
             let has_detours = path.encapsulation.carries_detours();
-            let detours = way
-                .as_ref()
-                .filter(|_| has_detours)
-                .map(|ports| detour_bytes(ports, &rounds::entries(&ledger.rounds, from, &send.to)));
+            let detours = way.as_ref().filter(|_| has_detours).map(|ports| {
+                detour_bytes(ports, &way_detours::entries(&ledger.detours, from, &send.to))
+            });
             let is_ipv6 = underlay.is_some_and(|address| address.is_ipv6());
             let leg = ComparedLeg {
                 from: from.clone(),

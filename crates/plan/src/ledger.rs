@@ -5,7 +5,7 @@ use crate::cables::Cables;
 use crate::inventory::Inventory;
 use crate::paths::Paths;
 use crate::port_numbers::NumberBooks;
-use crate::rounds::RoundBooks;
+use crate::way_detours::DetourBooks;
 use crate::ways::WayBooks;
 use catena_model::discovery::{DiscoveryKey, stored_key};
 use catena_model::id::{ChainId, InstanceId, NetworkId};
@@ -270,9 +270,9 @@ pub struct Ledger {
     /// The ways between nodes that send to one another. They are kept beside it, those from each node on their own.
     #[serde(default, skip_serializing)]
     pub ways: WayBooks,
-    /// The ways round their cables. They are kept beside it in the same manner.
+    /// The detours around their cables. They are kept beside it in the same manner.
     #[serde(default, skip_serializing)]
-    pub rounds: RoundBooks,
+    pub detours: DetourBooks,
     /// All paths that any node may still know. They are kept beside it, each on its own.
     #[serde(default, skip_serializing)]
     pub paths: Paths,

@@ -38,7 +38,6 @@ mod programs;
 mod receipt;
 mod reconcile;
 mod render;
-mod rounds;
 pub mod route;
 mod routing;
 mod selector;
@@ -49,6 +48,7 @@ mod status;
 mod tests;
 pub mod topology;
 mod touched;
+mod way_detours;
 mod ways;
 
 pub use blueprint::Blueprint;
@@ -74,11 +74,11 @@ pub use programs::Programs;
 pub use receipt::Changes;
 pub use reconcile::{News, NodeNews, Planned, Reconciler};
 pub use render::why_unbound;
-pub use rounds::{NodeRounds, Round, RoundBooks, Rounds};
 pub use routing::path_routes;
 pub use slices::{
     SliceBlock, SliceBook, SliceDrainWatch, SlicePath, SlicePhase, is_slice_withdrawn,
     slice_status, slices_draining,
 };
 pub use status::{chain_status, drain_reason, is_withdrawn};
+pub use way_detours::{DetourBooks, NodeDetours, WayDetour, WayDetours};
 pub use ways::{NodeWays, WayBooks};

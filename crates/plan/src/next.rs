@@ -13,9 +13,9 @@ use crate::link::link;
 use crate::pins::{release_pins, turn_again};
 use crate::port_numbers::{self, Known, have_same_links, number_ports};
 use crate::programs::Programs;
-use crate::rounds;
 use crate::slices::{SliceBook, classifier_of, next_slices, settled, with_all_nodes};
 use crate::touched::{self, Looked};
+use crate::way_detours;
 use crate::ways::{self, Followed, Former, Roads};
 use catena_model::id::ChainId;
 use catena_model::{BlueprintNumber, NodeName, PathId};
@@ -101,7 +101,7 @@ fn next_chains(
         || !changed.is_empty()
         || (ledger.cables != previous.ledger.cables && !ledger.paths.sends().is_empty())
         || ledger.ways != previous.ledger.ways
-        || ledger.rounds != previous.ledger.rounds
+        || ledger.detours != previous.ledger.detours
         || ledger.unserved != previous.ledger.unserved;
     if !has_changed {
         return None;
@@ -139,7 +139,7 @@ fn learn_routes(previous: &Blueprint, ledger: &mut Ledger) {
 /// Brings port numbers, cables and ways to what nodes told and paths need. Answers what became of ways, and
 /// what the cables make up.
 fn route(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) -> (Followed, Atlas) {
-    let Ledger { port_numbers, cables, doubted, ways, rounds, paths, .. } = ledger;
+    let Ledger { port_numbers, cables, doubted, ways, detours, paths, .. } = ledger;
     let looked = previous.looked_among(inventory);
     let (former, sends) = (&previous.ledger, paths.sends());
     let known = looked.map(|looked| Known {
@@ -170,7 +170,7 @@ fn route(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) -> (F
     };
     let former = Former { cables: &former_sound, gone, sends: known };
     let followed = ways::follow(ways, sends, &roads, &former);
-    rounds::follow(rounds, (&previous.ledger.ways, ways), &roads, former.cables);
+    way_detours::follow(detours, (&previous.ledger.ways, ways), &roads, former.cables);
     (followed, atlas)
 }
 

@@ -5,8 +5,8 @@
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::Ledger;
 use crate::programs::Programs;
-use crate::rounds;
 use crate::sends::Sends;
+use crate::way_detours;
 use crate::ways::nodes_over;
 use catena_model::id::PortId;
 use catena_model::limits::{NODE_LINKS_MAX, PATH_ID_QUARANTINE_BLUEPRINTS};
@@ -304,7 +304,7 @@ pub(crate) fn note_needs(
                 let end = CableEnd { node: node.clone(), port: *port };
                 resting.needs = needs(node);
                 let senders = nodes_over(&former.ways, &end)
-                    .chain(rounds::nodes_over(&former.rounds, &end))
+                    .chain(way_detours::nodes_over(&former.detours, &end))
                     .chain(lagging.iter().copied());
                 resting.senders = senders.map(|node| (node.clone(), needs(node))).collect();
             }

@@ -14,7 +14,7 @@ use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::Ledger;
 use crate::paths::Paths;
 use crate::port_numbers::NumberBooks;
-use crate::rounds::RoundBooks;
+use crate::way_detours::DetourBooks;
 use crate::ways::WayBooks;
 use begun::Tunnels;
 use catena_model::discovery::DiscoveryKey;
@@ -94,7 +94,7 @@ pub(crate) struct Sources<'s> {
     pub(crate) switches: &'s BTreeMap<NodeName, NodeFacts>,
     pub(crate) port_numbers: &'s NumberBooks,
     pub(crate) ways: &'s WayBooks,
-    pub(crate) rounds: &'s RoundBooks,
+    pub(crate) detours: &'s DetourBooks,
 }
 
 impl<'s> Sources<'s> {
@@ -110,7 +110,7 @@ impl<'s> Sources<'s> {
             switches: &inventory.switches,
             port_numbers: &ledger.port_numbers,
             ways: &ledger.ways,
-            rounds: &ledger.rounds,
+            detours: &ledger.detours,
         }
     }
 }

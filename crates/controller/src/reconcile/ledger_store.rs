@@ -4,7 +4,7 @@
 
 use catena_model::entry::{Program, ProgramVersion};
 use catena_model::{BlueprintNumber, NodeName, PathId};
-use catena_plan::{Ledger, NodeRounds, NodeWays, PathRecord, PortNumbers, SliceBlock, SliceBook};
+use catena_plan::{Ledger, NodeDetours, NodeWays, PathRecord, PortNumbers, SliceBlock, SliceBook};
 use catena_store::{Document, Expect, Key, Store, StoreError, Transaction};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ const HEAD_KIND: &str = "ledger";
 const PATH_KIND: &str = "path";
 const PORT_NUMBERS_KIND: &str = "port-numbers";
 const WAYS_KIND: &str = "ways";
-const ROUNDS_KIND: &str = "ways-round";
+const DETOURS_KIND: &str = "detours";
 const CABLES_KIND: &str = "cables";
 const PROGRAM_KIND: &str = "program";
 const SLICES_KIND: &str = "slice-paths";
@@ -35,7 +35,7 @@ pub(super) fn read(store: &dyn Store) -> Result<Option<Ledger>, StoreError> {
     }
     ledger.port_numbers = shared(of_nodes::<PortNumbers>(store, PORT_NUMBERS_KIND)?);
     ledger.ways = shared(of_nodes::<NodeWays>(store, WAYS_KIND)?);
-    ledger.rounds = shared(of_nodes::<NodeRounds>(store, ROUNDS_KIND)?);
+    ledger.detours = shared(of_nodes::<NodeDetours>(store, DETOURS_KIND)?);
     if let Some(cables) = store.get(&cables_key())? {
         ledger.cables = Arc::new(cables.decode()?);
     }
@@ -83,7 +83,7 @@ pub(super) fn add(
     }
     add_of_nodes(transaction, PORT_NUMBERS_KIND, &ledger.port_numbers, &former.port_numbers)?;
     add_of_nodes(transaction, WAYS_KIND, &ledger.ways, &former.ways)?;
-    add_of_nodes(transaction, ROUNDS_KIND, &ledger.rounds, &former.rounds)?;
+    add_of_nodes(transaction, DETOURS_KIND, &ledger.detours, &former.detours)?;
     if ledger.cables != former.cables {
         transaction.put(cables_key(), ledger.cables.as_ref(), Expect::Any)?;
     }

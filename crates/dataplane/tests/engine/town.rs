@@ -87,7 +87,7 @@ pub(crate) struct Town {
     /// The links on the way from a node to another where there is not one cable between them.
     pub(crate) ways: BTreeMap<(usize, usize), Vec<u8>>,
     /// Ways round their cables.
-    pub(crate) detours: BTreeMap<(usize, usize), Vec<Round>>,
+    pub(crate) detours: BTreeMap<(usize, usize), Vec<WayRound>>,
     /// The key by which nodes know each other; none: they take links as they are.
     pub(crate) discovery_key: Option<DiscoveryKey>,
     /// Ends of cables into which nothing that is sent arrives.
@@ -434,7 +434,7 @@ fn port_entry(port: &Port, network: NetworkId) -> PortEntry {
 pub(crate) const MESH: &str = "mesh ";
 
 /// A way round a cable: place of the port, of that with which the way goes on, and ports.
-pub(crate) type Round = (u8, u8, Vec<u8>);
+pub(crate) type WayRound = (u8, u8, Vec<u8>);
 
 /// The name of a node's link.
 pub(crate) fn link_name(node: usize, number: u8) -> String {

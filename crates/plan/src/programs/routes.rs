@@ -2,9 +2,9 @@
 
 use super::update::{Update, set};
 use crate::port_numbers::{PortNumbers, changed};
-use crate::rounds;
 use crate::routing;
 use crate::sends::Sending;
+use crate::way_detours;
 use catena_model::NodeName;
 use catena_model::id::PortId;
 use catena_model::program::{ExitEntry, ExitPlace, RouteEntry};
@@ -66,13 +66,13 @@ impl Update<'_> {
         for port in ports {
             former.of(port).chain(now.of(port)).for_each(|send| touch(port, send));
         }
-        let turned_round = changed(from.rounds, to.rounds);
+        let turned_round = changed(from.detours, to.detours);
         let turned: BTreeSet<&NodeName> =
             changed(from.ways, to.ways).into_iter().chain(turned_round).collect();
         for node in turned {
             let is_same = |end: &NodeName| {
                 found(from.ways, node, end) == found(to.ways, node, end)
-                    && found(from.rounds, node, end) == found(to.rounds, node, end)
+                    && found(from.detours, node, end) == found(to.detours, node, end)
             };
             let turned = now.from(node, true).filter(|(end, _)| !is_same(end));
             touched.extend(turned.map(|(end, port)| (node.clone(), port, end.clone())));
@@ -90,7 +90,7 @@ impl Update<'_> {
         let ports = routing::ports((to.ways, to.port_numbers), node, (&end, port));
         let ports = ports.filter(|_| is_sent);
         if let Some(entries) = self.programs.entries_mut(node) {
-            let detours = || rounds::entries(to.rounds, node, &end);
+            let detours = || way_detours::entries(to.detours, node, &end);
             let (node, to) = (end.clone(), port);
             let entry = ports.map(|ports| RouteEntry { node, to, ports, detours: detours() });
             set(&mut entries.routes, (end, port), entry);

@@ -1,6 +1,7 @@
 //! The planner as a whole: what it makes of what is declared and of what nodes say.
 
 mod changes;
+mod detours;
 mod fabric;
 mod fields;
 mod followed;
@@ -15,7 +16,6 @@ mod preview;
 mod profiles;
 mod properties;
 mod rig;
-mod rounds;
 mod slice_checks;
 mod slice_drain;
 mod slices;

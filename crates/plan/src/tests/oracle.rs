@@ -111,15 +111,15 @@ fn routes(ledger: &Ledger, inventory: &Inventory, node: &NodeName) -> Vec<RouteE
     ends.into_iter().filter_map(route).collect()
 }
 
-/// Those of the ledger's ways round, the first that 64 bytes have room for.
+/// Those of the ledger's detours, the first that 64 bytes have room for.
 fn detours(ledger: &Ledger, node: &NodeName, end: &NodeName) -> Vec<DetourEntry> {
-    let rounds = ledger.rounds.get(node).and_then(|rounds| rounds.get(end));
+    let detours = ledger.detours.get(node).and_then(|detours| detours.get(end));
     let (mut bytes, mut kept) = (1, Vec::new());
-    for round in rounds.into_iter().flat_map(|rounds| &rounds.rounds) {
-        if bytes + 3 + round.ends.len() <= 64 {
-            bytes += 3 + round.ends.len();
-            let ports = round.ends.iter().map(|end| end.port).collect();
-            kept.push(DetourEntry { at: round.at as u8, rejoin: round.rejoin as u8, ports });
+    for detour in detours.into_iter().flat_map(|detours| &detours.detours) {
+        if bytes + 3 + detour.ends.len() <= 64 {
+            bytes += 3 + detour.ends.len();
+            let ports = detour.ends.iter().map(|end| end.port).collect();
+            kept.push(DetourEntry { at: detour.at as u8, rejoin: detour.rejoin as u8, ports });
         }
     }
     kept

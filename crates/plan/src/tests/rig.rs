@@ -47,7 +47,7 @@ pub(crate) fn next(
     assert_eq!(found.as_ref().map(|b| b.number), whole.as_ref().map(|b| b.number));
     if let (Some(found), Some(whole)) = (&found, &whole) {
         assert_eq!(found.ledger.ways, whole.ledger.ways);
-        assert_eq!(found.ledger.rounds, whole.ledger.rounds);
+        assert_eq!(found.ledger.detours, whole.ledger.detours);
         assert_eq!((found.parent, &found.ledger), (whole.parent, &whole.ledger));
         assert_eq!((&found.programs, &found.slices), (&whole.programs, &whole.slices));
     }

@@ -1,10 +1,10 @@
 //! Chains by source routes: their ways, numbers and routes, and what becomes of them when cables come and go.
 #![allow(clippy::unwrap_used)]
 
+use super::detours;
 use super::fabric::{Arrival, Fabric, acknowledge_everywhere, programs, switch, ways};
 use super::oracle::assert_programs;
 use super::rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
-use super::rounds;
 use crate::check::tests::check;
 use crate::{IndexedIntent, PathPhase, SliceReach};
 use catena_model::id::{ChainId, FunctionId};
@@ -63,7 +63,7 @@ fn assert_routes_lead(world: &World, fabric: &Fabric) {
     for (name, program) in &running {
         for route in &program.routes {
             let expected = Arrival::Port(route.node.clone(), route.to);
-            for ports in std::iter::once(route.ports.clone()).chain(rounds::detoured(route)) {
+            for ports in std::iter::once(route.ports.clone()).chain(detours::detoured(route)) {
                 let arrival = fabric.walk(&running, name, &ports);
                 assert_eq!(arrival, expected, "{ports:?} of {route:?} of {name}");
             }

@@ -16,13 +16,13 @@ pub(crate) fn stored(ledger: &Ledger) -> Ledger {
     let paths = ledger.paths.iter().map(|(id, record)| (*id, again(record)));
     let port_numbers = ledger.port_numbers.iter().map(|(node, book)| (node.clone(), again(book)));
     let ways = ledger.ways.iter().map(|(node, ways)| (node.clone(), again(ways)));
-    let rounds = ledger.rounds.iter().map(|(node, rounds)| (node.clone(), again(rounds)));
+    let detours = ledger.detours.iter().map(|(node, detours)| (node.clone(), again(detours)));
     Ledger {
         paths: paths.collect(),
         port_numbers: port_numbers.collect(),
         cables: again(&ledger.cables),
         ways: ways.collect(),
-        rounds: rounds.collect(),
+        detours: detours.collect(),
         ..head
     }
 }

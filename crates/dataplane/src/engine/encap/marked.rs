@@ -6,10 +6,7 @@
 //! out is addressed to the port that it comes out by, as every function gets its packets, and a path delivers by
 //! the address of the packet. What is no plain IP packet is not sent.
 
-use super::template::HeaderWord;
-use super::{
-    Carried, Headed, Header, HeaderSide, Located, PathEncap, PathPosition, Positions, TTL_INITIAL,
-};
+use super::{Carried, Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL};
 use crate::engine::packet::trim_front;
 use catena_io::Buffer;
 use catena_model::explain::HeaderLayer;
@@ -26,21 +23,6 @@ const _: () = assert!(marked::LEN <= super::HEADER_BYTES_MAX, "a route fits no h
 pub(super) struct MarkedRoute(pub(super) Profile);
 
 impl PathEncap for MarkedRoute {
-    fn push(
-        &self,
-        _positions: &Positions,
-        _carried: &Carried,
-        _side: HeaderSide,
-        _position: PathPosition,
-        _header: &mut Header,
-    ) -> Result<(), DropReason> {
-        Err(DropReason::UnsupportedEncapsulation)
-    }
-
-    fn word(&self, _side: HeaderSide) -> Option<HeaderWord> {
-        None
-    }
-
     fn locate(
         &self,
         positions: &Positions,

@@ -217,22 +217,27 @@ pub(crate) struct Peeked {
 /// One way to carry paths. Headers are read and moved on for a whole vector at a time; most are written
 /// from a [`Template`], which [`PathEncap::push`] makes once for each hop.
 pub(crate) trait PathEncap: Sync {
-    /// Appends to a header what says where its packet is on its path, and what it carries.
+    /// Appends to a header what says where its packet is on its path, and what it carries. Where headers are made
+    /// of routes, a position says nothing.
     ///
     /// # Errors
     /// The position fits no header, or what the packet carries is not known any more.
     fn push(
         &self,
-        positions: &Positions,
-        carried: &Carried,
-        side: HeaderSide,
-        position: PathPosition,
-        header: &mut Header,
-    ) -> Result<(), DropReason>;
+        _positions: &Positions,
+        _carried: &Carried,
+        _side: HeaderSide,
+        _position: PathPosition,
+        _header: &mut Header,
+    ) -> Result<(), DropReason> {
+        Err(DropReason::UnsupportedEncapsulation)
+    }
 
     /// Where path and time to live stand in a header without metadata, if that is all that differs
     /// between the packets of a hop; none: each header is made by itself.
-    fn word(&self, side: HeaderSide) -> Option<HeaderWord>;
+    fn word(&self, _side: HeaderSide) -> Option<HeaderWord> {
+        None
+    }
 
     /// Finds where on a path each packet is and what metadata it carries, and counts its time to
     /// live down if it came by a tunnel.

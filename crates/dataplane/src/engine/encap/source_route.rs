@@ -5,10 +5,8 @@
 //! Headers are made of routes and not of positions ([`RouteHeader`]): `push` has none to give, and a function that
 //! reads them is none of ours.
 
-use super::template::HeaderWord;
 use super::{
-    Carried, Headed, Header, HeaderSide, Located, PathEncap, PathPosition, Positions, TTL_INITIAL,
-    marked,
+    Carried, Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL, marked,
 };
 use catena_io::Buffer;
 use catena_model::explain::HeaderLayer;
@@ -36,21 +34,6 @@ const DETOURS_MAX: usize = ROUTE_DETOUR_BYTES_MAX / (DETOUR_BYTES_WITHOUT_PORTS 
 pub(super) struct SourceRoute;
 
 impl PathEncap for SourceRoute {
-    fn push(
-        &self,
-        _positions: &Positions,
-        _carried: &Carried,
-        _side: HeaderSide,
-        _position: PathPosition,
-        _header: &mut Header,
-    ) -> Result<(), DropReason> {
-        Err(DropReason::UnsupportedEncapsulation)
-    }
-
-    fn word(&self, _side: HeaderSide) -> Option<HeaderWord> {
-        None
-    }
-
     /// The start of the path: which of its hops it is, is asked of the port that the frame comes out by.
     fn locate(
         &self,

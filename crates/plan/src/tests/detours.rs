@@ -1,4 +1,4 @@
-//! Ways round cables: what headers bring with them, and that they stay while their cables are there.
+//! Detours around cables: what headers bring with them, and that they stay while their cables are there.
 #![allow(clippy::unwrap_used)]
 
 use super::fabric::{Arrival, programs, switch, ways};
@@ -51,20 +51,22 @@ fn ways_round_are_looked_for_anew_only_where_a_cable_of_theirs_has_gone() {
         routed_chain(&mut world, number, &[11 + number % 3, 12 + number % 3]);
     }
     fabric.settle(&mut world);
-    let before = world.blueprint.ledger.rounds.clone();
-    assert!(before.values().flat_map(|rounds| rounds.values()).any(|one| !one.rounds.is_empty()));
+    let before = world.blueprint.ledger.detours.clone();
+    assert!(
+        before.values().flat_map(|detours| detours.values()).any(|one| !one.detours.is_empty())
+    );
     world.restart();
     world.plan();
-    assert_eq!(world.blueprint.ledger.rounds, before, "another controller turns none");
+    assert_eq!(world.blueprint.ledger.detours, before, "another controller turns none");
     let is_dead = |ends: &[(catena_model::NodeName, String); 2]| {
         ends.iter().all(|(node, _)| *node == switch(1) || *node == switch(3))
     };
     fabric.wires.iter_mut().filter(|wire| is_dead(&wire.ends)).for_each(|wire| wire.is_up = false);
     fabric.settle(&mut world);
-    let after = &world.blueprint.ledger.rounds;
-    for (from, rounds) in &before {
-        for (to, former) in rounds.iter() {
-            let nodes = former.over.iter().chain(former.rounds.iter().flat_map(|one| &one.ends));
+    let after = &world.blueprint.ledger.detours;
+    for (from, detours) in &before {
+        for (to, former) in detours.iter() {
+            let nodes = former.over.iter().chain(former.detours.iter().flat_map(|one| &one.ends));
             let nodes: Vec<_> = nodes.map(|end| end.node.clone()).collect();
             if !(nodes.contains(&switch(1)) && nodes.contains(&switch(3))) {
                 assert_eq!(after[from][to], *former, "{from} to {to}");

@@ -1,4 +1,4 @@
-//! The ways round the cables of ways, as they are remembered: one that leads over cables that are there stays what it
+//! The detours around the cables of ways, as they are remembered: one that leads over cables that are there stays what it
 //! is. Knows ways and cables; refuses to know which cables are dead.
 
 use crate::cables::{Cables, far_ends};
@@ -12,24 +12,24 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The ways round the cables of the ways from one node, by where those end.
-pub type NodeRounds = BTreeMap<NodeName, Rounds>;
+/// The detours around the cables of the ways from one node, by where those end.
+pub type NodeDetours = BTreeMap<NodeName, WayDetours>;
 
 /// Those of the ways from every node.
-pub type RoundBooks = BTreeMap<NodeName, Arc<NodeRounds>>;
+pub type DetourBooks = BTreeMap<NodeName, Arc<NodeDetours>>;
 
-/// The ways round the cables of one way.
+/// The detours around the cables of one way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rounds {
+pub struct WayDetours {
     /// The way, as it was when they were looked for.
     pub over: Vec<CableEnd>,
     /// In the order of the cables that they are for.
-    pub rounds: Vec<Round>,
+    pub detours: Vec<WayDetour>,
 }
 
-/// A way round one cable.
+/// A detour around one cable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Round {
+pub struct WayDetour {
     /// The cable, by its place on the way.
     pub at: usize,
     /// The cable with which the way goes on, by its place; behind the last: at the way's end.
@@ -40,7 +40,7 @@ pub struct Round {
 
 type FarEnds<'f> = BTreeMap<&'f CableEnd, &'f CableEnd>;
 
-impl Round {
+impl WayDetour {
     /// Does it lead from its cable's node to where it rejoins, over cables that are there?
     fn carries(&self, far_ends: &FarEnds<'_>, legs: &[CableEnd], end: &NodeName) -> bool {
         let Some(dead) = legs.get(self.at) else { return false };
@@ -67,7 +67,7 @@ impl Round {
 /// Brings them to the ways there are. What leads over cables that are there stays; it is looked for anew where a way
 /// is another, where a cable of one has gone, and where one may be made by cables that came. Answers of how many ways.
 pub(crate) fn follow(
-    books: &mut RoundBooks,
+    books: &mut DetourBooks,
     (former_ways, ways): (&WayBooks, &WayBooks),
     roads: &Roads<'_>,
     former_cables: &Cables,
@@ -89,21 +89,21 @@ pub(crate) fn follow(
     let mut searches = 0;
     for (from, ways) in changed {
         let former = books.get(from);
-        let mut next = NodeRounds::new();
+        let mut next = NodeDetours::new();
         for (to, legs) in ways.iter() {
             let known = former.and_then(|former| former.get(to));
-            let kept = |known: &Rounds| {
-                let mut rounds = known.rounds.iter();
-                known.over == *legs && rounds.all(|round| round.carries(&far_ends, legs, to))
+            let kept = |known: &WayDetours| {
+                let mut detours = known.detours.iter();
+                known.over == *legs && detours.all(|detour| detour.carries(&far_ends, legs, to))
             };
-            let rounds = match known.filter(|known| !has_grown && kept(known)) {
+            let detours = match known.filter(|known| !has_grown && kept(known)) {
                 Some(known) => known.clone(),
                 None => {
                     searches += 1;
                     look(known, (from, to), legs, (roads, &far_ends))
                 }
             };
-            next.insert(to.clone(), rounds);
+            next.insert(to.clone(), detours);
         }
         if former.is_none_or(|former| **former != next) {
             books.insert(from.clone(), Arc::new(next));
@@ -112,13 +112,13 @@ pub(crate) fn follow(
     searches
 }
 
-/// The ways round a way, of the former ones those that still are some.
+/// The detours of a way, of the former ones those that still are some.
 fn look(
-    former: Option<&Rounds>,
+    former: Option<&WayDetours>,
     (from, to): (&NodeName, &NodeName),
     legs: &[CableEnd],
     (roads, far_ends): (&Roads<'_>, &FarEnds<'_>),
-) -> Rounds {
+) -> WayDetours {
     let leg = |end: &CableEnd| Leg { node: end.node.clone(), port: end.port, is_function: false };
     let way: Vec<Leg> = legs.iter().map(leg).collect();
     let found = detours(roads.topology(), (&way, to), 0..way.len(), roads.tie(from, to));
@@ -132,35 +132,37 @@ fn look(
         }
         let (place, rejoin) = (detour.leg, detour.rejoin);
         let stays = former.and_then(|former| {
-            let mut rounds = former.rounds.iter().filter(|_| former.over == legs);
-            rounds.find(|one| one.at == place && one.carries(far_ends, legs, to)).cloned()
+            let mut detours = former.detours.iter().filter(|_| former.over == legs);
+            detours.find(|one| one.at == place && one.carries(far_ends, legs, to)).cloned()
         });
         // A shorter one is worth a turn.
-        let length = |round: &Round| round.ends.len() + legs.len() - round.rejoin;
-        let new = Round { at: place, rejoin, ends };
+        let length = |detour: &WayDetour| detour.ends.len() + legs.len() - detour.rejoin;
+        let new = WayDetour { at: place, rejoin, ends };
         Some(stays.filter(|stays| length(stays) <= length(&new)).unwrap_or(new))
     });
-    Rounds { over: legs.to_vec(), rounds: found.collect() }
+    WayDetours { over: legs.to_vec(), detours: found.collect() }
 }
 
-/// The nodes with a way round that leaves a node by a port.
+/// The nodes with a detour that leaves a node by a port.
 pub(crate) fn nodes_over<'r>(
-    books: &'r RoundBooks,
+    books: &'r DetourBooks,
     end: &'r CableEnd,
 ) -> impl Iterator<Item = &'r NodeName> {
-    let leads_over = move |rounds: &NodeRounds| {
-        let mut ends = rounds.values().flat_map(|one| &one.rounds).flat_map(|round| &round.ends);
+    let leads_over = move |detours: &NodeDetours| {
+        let mut ends =
+            detours.values().flat_map(|one| &one.detours).flat_map(|detour| &detour.ends);
         ends.any(|other| other == end)
     };
-    books.iter().filter(move |(_, rounds)| leads_over(rounds)).map(|(node, _)| node)
+    books.iter().filter(move |(_, detours)| leads_over(detours)).map(|(node, _)| node)
 }
 
 /// Those that headers from one node to another have room for, cables at the start of the way first.
-pub(crate) fn entries(books: &RoundBooks, from: &NodeName, to: &NodeName) -> Vec<DetourEntry> {
-    let rounds = books.get(from).and_then(|rounds| rounds.get(to));
+pub(crate) fn entries(books: &DetourBooks, from: &NodeName, to: &NodeName) -> Vec<DetourEntry> {
+    let detours = books.get(from).and_then(|detours| detours.get(to));
     let mut left = ROUTE_DETOUR_BYTES_MAX - NUMBER_BYTES;
-    let ports = rounds.map_or(0, |rounds| rounds.over.len() + 1);
-    let entries = rounds.into_iter().flat_map(|rounds| &rounds.rounds).filter_map(Round::entry);
+    let ports = detours.map_or(0, |detours| detours.over.len() + 1);
+    let entries =
+        detours.into_iter().flat_map(|detours| &detours.detours).filter_map(WayDetour::entry);
     let entries = entries.filter(|entry| ports + entry.ports.len() <= ROUTE_PORTS_MAX);
     let fits = |entry: &DetourEntry| {
         let rest = left.checked_sub(entry_bytes(entry));
