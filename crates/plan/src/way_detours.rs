@@ -1,5 +1,5 @@
-//! The detours around the cables of ways, as they are remembered: one that leads over cables that are there stays what it
-//! is. Knows ways and cables; refuses to know which cables are dead.
+//! The detours around the cables of ways, as they are remembered: one that leads over cables that are there stays what
+//! it is. Knows ways and cables; refuses to know which cables are dead.
 
 use crate::cables::{Cables, far_ends};
 use crate::route::{Leg, detours};
