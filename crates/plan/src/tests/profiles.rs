@@ -3,6 +3,7 @@
 
 use super::fabric::{Fabric, programs, switch};
 use super::rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
+use super::source_routes::{assert_active, carry};
 use crate::NodeFacts;
 use crate::check::tests::check;
 use catena_model::PathId;
@@ -33,15 +34,6 @@ fn chain_by(world: &mut World, number: u32, functions: &[u32], by: Encapsulation
     let chain = world.chain(number, 1, functions);
     carry(world, chain, by);
     chain
-}
-
-fn carry(world: &mut World, chain: ChainId, by: Encapsulation) {
-    world.intent.chains.get_mut(&chain).unwrap().encapsulation = by;
-}
-
-fn assert_active(world: &World, chain: ChainId) {
-    let status = world.status(chain);
-    assert_eq!(status.state, ChainState::Active, "{}", status.reason);
 }
 
 #[test]

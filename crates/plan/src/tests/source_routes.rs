@@ -39,11 +39,11 @@ pub(super) fn routed_chain(world: &mut World, number: u32, functions: &[u32]) ->
     chain
 }
 
-fn carry(world: &mut World, chain: ChainId, encapsulation: Encapsulation) {
+pub(super) fn carry(world: &mut World, chain: ChainId, encapsulation: Encapsulation) {
     world.intent.chains.get_mut(&chain).unwrap().encapsulation = encapsulation;
 }
 
-fn assert_active(world: &World, chain: ChainId) {
+pub(super) fn assert_active(world: &World, chain: ChainId) {
     let status = world.status(chain);
     assert_eq!(status.state, ChainState::Active, "{}", status.reason);
 }
