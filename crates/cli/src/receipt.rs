@@ -1,6 +1,8 @@
 //! The receipt of a change in words. Knows its fields; refuses to judge them.
 
+use catena_model::NodeName;
 use catena_model::status::{DrainProof, DrainedPath, Receipt};
+use std::collections::BTreeSet;
 
 /// The receipt in one line.
 pub(crate) fn line(receipt: &Receipt) -> String {
@@ -17,6 +19,7 @@ pub(crate) fn line(receipt: &Receipt) -> String {
     if dropped > 0 {
         words.push(format!("dropped {dropped} by name"));
     }
+    words.extend(at_links(receipt));
     let ambiguous = sum(|path| path.ambiguous);
     if ambiguous > 0 {
         words.push(format!("{ambiguous} told apart by order alone"));
@@ -24,6 +27,30 @@ pub(crate) fn line(receipt: &Receipt) -> String {
     words.push(proof(receipt));
     words.push(format!("{} ms", receipt.took_ms));
     format!("receipt {}", words.join(" · "))
+}
+
+/// What links lost while paths drained over them.
+fn at_links(receipt: &Receipt) -> Vec<String> {
+    let losses = || receipt.drained.iter().map(|path| &path.at_links);
+    let mut words = Vec::new();
+    for loss in losses().flat_map(|losses| &losses.links) {
+        let by_name = loss.dropped.iter().map(|(reason, count)| format!("{count} {reason}"));
+        let full = (loss.ring_full > 0).then(|| format!("{} ring_full", loss.ring_full));
+        let what: Vec<String> = by_name.chain(full).collect();
+        let word =
+            format!("link {} of {} lost {} of all chains", loss.link, loss.node, what.join(", "));
+        // Paths that drain at once have been told of the same packets.
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    let silent: BTreeSet<&str> =
+        losses().flat_map(|losses| &losses.unknown_at).map(NodeName::as_str).collect();
+    if !silent.is_empty() {
+        let silent: Vec<&str> = silent.into_iter().collect();
+        words.push(format!("losses at links of {} not known", silent.join(", ")));
+    }
+    words
 }
 
 fn moved(receipt: &Receipt) -> String {
@@ -52,6 +79,7 @@ mod tests {
     use super::*;
     use catena_model::DropReason;
     use catena_model::id::{BlueprintNumber, ChainId, PathId};
+    use catena_model::status::{LinkLoss, LinkLosses};
     use std::collections::BTreeMap;
 
     fn receipt(drained: Vec<DrainedPath>, paths: Vec<PathId>) -> Receipt {
@@ -76,6 +104,7 @@ mod tests {
             lost_between_nodes: 0,
             dropped: BTreeMap::new(),
             ambiguous: 0,
+            at_links: LinkLosses::default(),
         }
     }
 
@@ -99,11 +128,19 @@ mod tests {
         late.lost_between_nodes = 1;
         late.ambiguous = 5;
         late.dropped = BTreeMap::from([(DropReason::TtlExpired, 4)]);
+        late.at_links.links.push(LinkLoss {
+            node: NodeName::new("e1").unwrap(),
+            link: "e1-a1".into(),
+            dropped: BTreeMap::from([(DropReason::LinkDead, 3)]),
+            ring_full: 7,
+        });
+        late.at_links.unknown_at.insert(NodeName::new("a2").unwrap());
         let late = receipt(vec![late, drained(DrainProof::Counted)], Vec::new());
         assert_eq!(
             line(&late),
             "receipt removed 2 paths · in flight 24 · lost 3 · dropped 4 by name · \
-             5 told apart by order alone · drained by the bound of 2000 ms · 31 ms"
+             link e1-a1 of e1 lost 3 link_dead, 7 ring_full of all chains · \
+             losses at links of a2 not known · 5 told apart by order alone · drained by the bound of 2000 ms · 31 ms"
         );
         assert_eq!(
             line(&receipt(Vec::new(), vec![PathId(5)])),

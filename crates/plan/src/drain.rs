@@ -2,17 +2,20 @@
 //! a bound has passed; and when the flows that stayed on it have ended. Pure: time is an argument,
 //! of whatever kind its caller counts in.
 
+mod between;
 mod tally;
 
 use crate::blueprint::Blueprint;
 use crate::inventory::Inventory;
 use crate::ledger::PathRecord;
 use crate::next::draining;
+use between::Between;
 use catena_model::id::{ChainId, InstanceId};
 use catena_model::limits::{DRAIN_WAIT_MAX_MS, PIN_WAIT_MAX_MS};
 use catena_model::program::HopKind;
-use catena_model::status::{DrainProof, DrainedPath};
-use catena_model::{NodeCounters, NodeName, PathId};
+use catena_model::status::{DrainProof, DrainedPath, LinkLosses};
+use catena_model::topology::PortNumber;
+use catena_model::{CounterScope, NodeCounters, NodeName, PathId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Add;
 use std::time::Duration;
@@ -25,6 +28,8 @@ pub const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
 /// After this a path counts as drained whatever the counters say: a function may have swallowed
 /// packets, and no network keeps one that long.
 pub const DRAIN_WAIT_MAX: Duration = Duration::from_millis(DRAIN_WAIT_MAX_MS);
+/// From here on those are asked, too, who could tell where packets were lost: some readings before the bound.
+const BOUND_NEARS: Duration = Duration::from_millis(DRAIN_WAIT_MAX_MS - 300);
 /// After this flows are no longer kept on a former path.
 pub const PIN_WAIT_MAX: Duration = Duration::from_millis(PIN_WAIT_MAX_MS);
 
@@ -38,6 +43,17 @@ pub struct Asked {
     pub nodes: BTreeSet<NodeName>,
     /// The chains that they are of.
     pub chains: BTreeSet<ChainId>,
+    /// The links that may have lost packets of theirs, by the numbers that they have at these nodes.
+    pub links: BTreeSet<PortNumber>,
+}
+
+impl Asked {
+    /// What to ask of each node.
+    #[must_use]
+    pub fn scope(&self) -> CounterScope {
+        let ports = self.links.iter().map(|number| number.link_id()).collect();
+        CounterScope { chains: self.chains.clone(), ports }
+    }
 }
 
 /// How far a superseded path has come.
@@ -62,6 +78,9 @@ struct Watched<T> {
     in_flight: Option<u64>,
     pinned_flows: u64,
     moved_flows: u64,
+    between: Between,
+    /// Is it time to ask those between? Each of them that is dead delays every answer.
+    asks_between: bool,
 }
 
 impl<T> Watched<T> {
@@ -73,6 +92,8 @@ impl<T> Watched<T> {
             in_flight: None,
             pinned_flows: 0,
             moved_flows: 0,
+            between: Between::default(),
+            asks_between: false,
         }
     }
 }
@@ -160,6 +181,9 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> DrainWatch<T> {
                 (true, false, Stage::Turned(since)) => Stage::Turned(since),
                 (true, false, _) => Stage::Turned(now),
             };
+            path.between.observe(blueprint, inventory, record);
+            path.asks_between = path.between.has_new()
+                || matches!(path.stage, Stage::Turned(since) if since + BOUND_NEARS <= now);
             self.paths.insert(id, path);
         }
         // While nodes lag, one look is enough to compare with later.
@@ -170,7 +194,12 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> DrainWatch<T> {
     /// Adds whom to ask for the counters of the paths that are watched: whatever is read is taken for
     /// what a path's nodes count, also of one that nodes have still to turn away from.
     pub fn ask(&self, asked: &mut Asked) {
-        self.paths.values().for_each(|path| path.counting.ask(asked));
+        for path in self.paths.values() {
+            path.counting.ask(asked);
+            if path.asks_between {
+                path.between.ask(asked);
+            }
+        }
     }
 
     /// The paths that are empty by what the nodes counted, and those whose bound has passed, each
@@ -184,6 +213,7 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> DrainWatch<T> {
             if path.stage == Stage::Turning || path.before.is_none() {
                 path.before = Some(tally.clone());
             }
+            path.between.begin(counters);
             let Stage::Turned(since) = path.stage else { continue };
             path.in_flight.get_or_insert(tally.inside());
             let proof = if path.counting.is_empty(counters) {
@@ -193,7 +223,12 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> DrainWatch<T> {
             } else {
                 continue;
             };
-            drained.push(path.report(*id, proof, &tally));
+            let report = path.report(*id, proof, &tally);
+            let at_links = match proof {
+                DrainProof::Counted => LinkLosses::default(),
+                DrainProof::Bound { .. } => path.between.losses(counters),
+            };
+            drained.push(DrainedPath { at_links, ..report });
         }
         drained
     }
@@ -229,6 +264,7 @@ impl<T> Watched<T> {
             lost_between_nodes: if is_counted { 0 } else { tally.between_nodes() },
             dropped: tally.dropped_since(&before),
             ambiguous: tally.ambiguous.saturating_sub(before.ambiguous),
+            at_links: LinkLosses::default(),
         }
     }
 }

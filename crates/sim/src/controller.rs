@@ -10,7 +10,7 @@ use crate::translate::translate;
 use catena_model::entry::{Program, ProgramVersion};
 use catena_model::status::DrainProof;
 use catena_model::topology::NodePlace;
-use catena_model::{Answer, CounterScope, NodeCounters, NodeName, PathId, Question};
+use catena_model::{Answer, NodeCounters, NodeName, PathId, Question};
 use catena_plan::{Asked, DrainWatch, Intent, Ledger, News, NodeNews, Reconciler};
 use catena_protocol::message::{FromAgent, ToAgent};
 use catena_protocol::session::{ControllerOutput, ControllerSession, NodeEvent};
@@ -326,8 +326,7 @@ impl Controller {
         let mut reading = Reading { open: BTreeMap::new(), answers: BTreeMap::new() };
         let mut whom = Asked::default();
         self.drains.ask(&mut whom);
-        let of = CounterScope { chains: whom.chains, ..CounterScope::default() };
-        let question = Question::Counters { with_interfaces: false, of: Some(of) };
+        let question = Question::Counters { with_interfaces: false, of: Some(whom.scope()) };
         let body = serde_json::to_vec(&question).unwrap_or_default();
         let mut asked = Vec::new();
         for (id, session) in &mut self.sessions {

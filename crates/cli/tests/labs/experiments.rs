@@ -179,6 +179,12 @@ fn a_chain_over_source_routes_is_proved_switch_by_switch() {
     passes("source-route.yaml");
 }
 
+/// The study's three chains, with its two switches as nodes.
+#[test]
+fn the_chains_of_the_study_go_over_switches_that_know_none_of_them() {
+    passes("openstack-source-route.yaml");
+}
+
 /// Chains of one to ten functions over the twenty switches of a fat tree; all lengths, and tunnels beside
 /// source routes, in the full test.
 #[test]

@@ -6,7 +6,6 @@ use super::receipts::Receipts;
 use super::{News, Signals, Situation};
 use crate::error::ControllerError;
 use crate::southbound::collector::Collector;
-use catena_model::CounterScope;
 use catena_model::id::InstanceId;
 use catena_model::status::DrainProof;
 use catena_plan::{
@@ -100,7 +99,7 @@ impl Watch {
         let mut asked = Asked::default();
         self.drains.ask(&mut asked);
         self.slices.ask(&mut asked);
-        let of = CounterScope { chains: asked.chains, ..CounterScope::default() };
+        let of = asked.scope();
         collector.some(asked.nodes, false, of).await
     }
 

@@ -6,11 +6,11 @@ use super::rig::{CUSTOMER, World, id, node, port_id};
 use crate::{Asked, Changes, Counted, DRAIN_WAIT_MAX, DrainWatch, PIN_WAIT_MAX};
 use catena_model::id::{ChainId, FunctionId, InstanceId, RuleId};
 use catena_model::limits::{DRAIN_WAIT_MAX_MS, PIN_WAIT_MAX_MS};
-use catena_model::status::{DrainProof, DrainedPath, Receipt};
+use catena_model::status::{DrainProof, DrainedPath, LinkLosses, Receipt};
 use catena_model::{
     BlueprintNumber, ChainCounters, DropReason, HopCounters, NodeCounters, PathId, Volume,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// A world whose changes are watched; its clock moves by hand.
@@ -113,7 +113,7 @@ impl Watched {
     }
 }
 
-fn nothing(chain: ChainId, path: PathId) -> ChainCounters {
+pub(super) fn nothing(chain: ChainId, path: PathId) -> ChainCounters {
     ChainCounters {
         chain,
         path,
@@ -162,7 +162,11 @@ fn only_the_nodes_of_a_draining_path_are_asked_and_of_its_chain_alone() {
     watched.over(&[11]);
     watched.settle();
     assert!(watched.look());
-    let expected = Asked { nodes: [node(1), node(2)].into(), chains: [watched.chain].into() };
+    let expected = Asked {
+        nodes: [node(1), node(2)].into(),
+        chains: [watched.chain].into(),
+        links: BTreeSet::new(),
+    };
     assert_eq!(asked(&watched), expected);
     watched.read();
     assert_eq!(asked(&watched), Asked::default(), "its path is gone");
@@ -228,6 +232,7 @@ fn an_update_is_over_when_what_entered_the_old_path_has_left_it() {
         lost_between_nodes: 0,
         dropped: BTreeMap::from([(DropReason::NoPath, 1)]),
         ambiguous: 0,
+        at_links: LinkLosses::default(),
     };
     assert_eq!(drained[0], expected);
     let receipt = watched.receipts.last().unwrap();

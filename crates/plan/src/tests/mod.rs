@@ -8,6 +8,7 @@ mod followed;
 mod golden;
 mod graphs;
 mod index;
+mod losses;
 mod meetings;
 mod oracle;
 mod pins;
