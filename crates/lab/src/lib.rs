@@ -27,8 +27,8 @@ pub use supervisor::{
 };
 pub use up::{RunningLab, up};
 pub use vocabulary::{
-    BitRate, CableFault, ChangeKind, Claim, Endpoint, FaultKind, Flood, Function, Lab, LabChain,
-    LabFileError, Link, LinkEnd, Load, Metric, Network, NodeCable, Ordered, Plain, Plot, PlotKind,
-    Relation, Seconds, Statement, Sweep, Tenant, Tool, Traffic, Updates, Users, Version,
+    BitRate, CableFault, ChangeKind, Claim, Endpoint, Equipment, FaultKind, Flood, Function, Lab,
+    LabChain, LabFileError, Link, LinkEnd, Load, Metric, Network, NodeCable, Ordered, Plain, Plot,
+    PlotKind, Relation, Seconds, Statement, Sweep, Tenant, Tool, Traffic, Updates, Users, Version,
 };
 pub use wiring::NoRoom;

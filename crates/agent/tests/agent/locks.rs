@@ -138,7 +138,7 @@ async fn what_the_node_needs_is_no_port_whoever_asks() {
     for (name, other) in [("ct-punt1", "q1"), ("up0", "q2"), ("m0", "q3"), ("swp1", "q4")] {
         links.add_veth(name, other, far, 1_400, None, None).await.unwrap();
     }
-    links.add_bridge("br0").await.unwrap();
+    links.add_bridge("br0", 0).await.unwrap();
     links.set_master("p2", "br0").await.unwrap();
     links.set_master("m0", "br0").await.unwrap();
     links.add_address("p1", "198.51.100.7".parse().unwrap(), 24).await.unwrap();

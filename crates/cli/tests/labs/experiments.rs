@@ -185,6 +185,12 @@ fn the_chains_of_the_study_go_over_switches_that_know_none_of_them() {
     passes("openstack-source-route.yaml");
 }
 
+/// Questions and answers over cables that each have a bridge in them, which learns addresses.
+#[test]
+fn source_routes_go_through_bridges_that_know_nothing_of_them() {
+    passes("plain-equipment.yaml");
+}
+
 /// Chains of one to ten functions over the twenty switches of a fat tree; all lengths, and tunnels beside
 /// source routes, in the full test.
 #[test]

@@ -104,17 +104,19 @@ impl Netlink {
         self.create_link("create veth", &object, near).await
     }
 
-    /// Makes a bridge, down, without spanning tree; groups it floods.
+    /// Makes a bridge, down, without spanning tree; groups it floods. `passes`: those of the addresses 01:80:c2:00:00:0X
+    /// that no bridge passes on unless it is told to, by the bit of X (`group_fwd_mask` of ip-link(8)).
     ///
     /// # Errors
     /// The name is malformed or taken.
-    pub async fn add_bridge(&self, name: &str) -> Result<()> {
+    pub async fn add_bridge(&self, name: &str, passes: u16) -> Result<()> {
         check_interface_name(name)?;
         let mut bridge = LinkMessage::default();
         bridge.attributes.push(LinkAttribute::IfName(name.to_owned()));
         // A bridge that listens for groups sends reports of its own into every port.
-        let silent = InfoData::Bridge(vec![InfoBridge::MulticastSnooping(0)]);
-        let information = vec![Information::Kind(InfoKind::Bridge), Information::Data(silent)];
+        let settings = vec![InfoBridge::MulticastSnooping(0), InfoBridge::GroupFwdMask(passes)];
+        let settings = Information::Data(InfoData::Bridge(settings));
+        let information = vec![Information::Kind(InfoKind::Bridge), settings];
         bridge.attributes.push(LinkAttribute::LinkInfo(information));
         self.create_link("create bridge", name, bridge).await
     }

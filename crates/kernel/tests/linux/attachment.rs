@@ -56,7 +56,7 @@ async fn a_port_may_come_after_it_was_asked_for() {
 async fn a_link_without_a_peer_is_no_port_of_a_function() {
     needs_privilege!("a_link_without_a_peer_is_no_port_of_a_function");
     let (node, function) = (Node::new("node"), Node::new("function"));
-    function.links.add_bridge("br0").await.unwrap();
+    function.links.add_bridge("br0", 0).await.unwrap();
     for interface in ["br0", "lo"] {
         let error =
             resolve_switch_side(&node.namespace, &path_of(&function), interface).await.unwrap_err();

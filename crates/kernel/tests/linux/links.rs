@@ -60,7 +60,7 @@ async fn a_veth_pair_has_the_addresses_it_was_given_and_carries_both_ip_versions
 async fn a_bridge_forwards_between_its_ports() {
     needs_privilege!("a_bridge_forwards_between_its_ports");
     let (a, switch, b) = (Node::new("a"), Node::new("switch"), Node::new("b"));
-    switch.links.add_bridge("ovs01").await.unwrap();
+    switch.links.add_bridge("ovs01", 0).await.unwrap();
     switch.links.set_up("ovs01").await.unwrap();
     for (port, node) in [("to-a", &a), ("to-b", &b)] {
         switch.connect(port, node, "eth0").await;
@@ -99,7 +99,7 @@ async fn errors_name_the_object_and_tell_missing_from_present() {
     assert!(missing.is_not_found(), "{missing}");
     assert!(missing.to_string().contains("nowhere in network namespace alpha"), "{missing}");
     a.connect("a0", &b, "b0").await;
-    let taken = a.links.add_bridge("a0").await.unwrap_err();
+    let taken = a.links.add_bridge("a0", 0).await.unwrap_err();
     assert!(taken.is_already_there(), "{taken}");
     let mismatch = a
         .links

@@ -55,6 +55,7 @@ pub(crate) enum LinkEntry {
 pub(crate) struct LinkForm {
     pub(crate) between: String,
     pub(crate) mtu: Option<u32>,
+    pub(crate) through: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

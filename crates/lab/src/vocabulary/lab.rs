@@ -83,6 +83,15 @@ pub struct NodeCable {
     pub ends: [LinkEnd; 2],
     /// Largest IP packet, in bytes, with all headers on it.
     pub mtu: u32,
+    /// What stands in it, that knows nothing of source routes; none: it is one piece.
+    pub through: Option<Equipment>,
+}
+
+/// Ordinary equipment in a cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Equipment {
+    /// A bridge of the kernel, which learns addresses as any does, and passes LLDP.
+    Bridge,
 }
 
 impl fmt::Display for NodeCable {

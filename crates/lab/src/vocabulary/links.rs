@@ -3,7 +3,7 @@
 
 use super::document::{Document, LinkEntry};
 use super::error::Fault;
-use super::lab::{Link, LinkEnd, Network, NodeCable};
+use super::lab::{Equipment, Link, LinkEnd, Network, NodeCable};
 use super::ordered::Ordered;
 use super::topology::Topology;
 use super::validate::{INTERFACE_NAME_BYTES_MAX, MTU_BYTES_MAX, MTU_BYTES_MIN, unknown};
@@ -29,6 +29,7 @@ struct Said<'d> {
     key: String,
     ends: [&'d str; 2],
     mtu: Option<u32>,
+    through: Option<Equipment>,
 }
 
 /// The links of a lab file.
@@ -43,6 +44,11 @@ pub(crate) fn understand(
     let is_bridge = |end: &str| topology.bridges.iter().any(|bridge| bridge == end);
     let (of_data, of_nodes): (Vec<Said<'_>>, Vec<Said<'_>>) =
         said.into_iter().partition(|link| link.ends.iter().any(|end| is_bridge(end)));
+    if let Some(link) = of_data.iter().find(|link| link.through.is_some()) {
+        let advice = "leave it out: plain switches stand in the data network as they are";
+        let problem = "only a link between nodes goes through other equipment";
+        return Err(Fault::new(format!("{}.through", link.key), problem, advice));
+    }
     let mut bridges = topology.bridges.clone();
     let mut links: Vec<Link> = of_data
         .iter()
@@ -74,9 +80,17 @@ pub(crate) fn understand(
 
 fn read<'d>(topology: &Topology, index: usize, entry: &'d LinkEntry) -> Result<Said<'d>, Fault> {
     let key = format!("links[{index}]");
-    let (between, mtu) = match entry {
-        LinkEntry::Short(between) => (between, None),
-        LinkEntry::Long(form) => (&form.between, form.mtu),
+    let (between, mtu, through) = match entry {
+        LinkEntry::Short(between) => (between, None, None),
+        LinkEntry::Long(form) => (&form.between, form.mtu, form.through.as_deref()),
+    };
+    let through = match through {
+        None => None,
+        Some("bridge") => Some(Equipment::Bridge),
+        Some(other) => {
+            let problem = format!("'{other}' is nothing that a link goes through");
+            return Err(Fault::new(format!("{key}.through"), problem, "write bridge"));
+        }
     };
     if let Some(mtu) = mtu.filter(|mtu| !(MTU_BYTES_MIN..=MTU_BYTES_MAX).contains(mtu)) {
         let advice = format!("use {MTU_BYTES_MIN} to {MTU_BYTES_MAX} bytes");
@@ -93,7 +107,7 @@ fn read<'d>(topology: &Topology, index: usize, entry: &'d LinkEntry) -> Result<S
     if ends[0] == ends[1] {
         return Err(Fault::new(&key, "joins a thing to itself", "name two different ends"));
     }
-    Ok(Said { key, ends, mtu })
+    Ok(Said { key, ends, mtu, through })
 }
 
 /// Has each node its one place in the data network?
@@ -116,7 +130,7 @@ fn check_data_network(topology: &Topology, links: &[Link]) -> Result<(), Fault> 
 /// The cables from node to node. `room`: what a packet of the widest network may take with a header on it.
 fn cables(said: &[Said<'_>], data: &[Link], room: u32) -> Result<Vec<NodeCable>, Fault> {
     let mut cables = Vec::with_capacity(said.len());
-    for (index, Said { key, ends, mtu }) in said.iter().enumerate() {
+    for (index, Said { key, ends, mtu, through }) in said.iter().enumerate() {
         let [left, right] = *ends;
         let is_parallel =
             |other: &&Said<'_>| other.ends == [left, right] || other.ends == [right, left];
@@ -147,7 +161,8 @@ fn cables(said: &[Said<'_>], data: &[Link], room: u32) -> Result<Vec<NodeCable>,
                 format!("use at least {underlay}"),
             ));
         }
-        cables.push(NodeCable { ends, mtu: mtu.unwrap_or(room.max(underlay)) });
+        let mtu = mtu.unwrap_or(room.max(underlay));
+        cables.push(NodeCable { ends, mtu, through: *through });
     }
     Ok(cables)
 }

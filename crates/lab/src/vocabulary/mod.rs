@@ -22,8 +22,8 @@ pub use check::{Claim, Metric, Relation, Statement};
 pub use error::LabFileError;
 pub use faults::{CableFault, FaultKind};
 pub use lab::{
-    Endpoint, Function, Lab, LabChain, Link, LinkEnd, Load, Network, NodeCable, Plot, PlotKind,
-    Sweep, Tool, Traffic,
+    Endpoint, Equipment, Function, Lab, LabChain, Link, LinkEnd, Load, Network, NodeCable, Plot,
+    PlotKind, Sweep, Tool, Traffic,
 };
 pub use ordered::Ordered;
 pub use units::{BitRate, Seconds};

@@ -210,6 +210,23 @@ fn both_forms_of_switches_are_read_and_may_be_mixed() {
 }
 
 #[test]
+fn a_cable_may_go_through_a_bridge_and_a_link_of_the_data_network_may_not() {
+    let text = triangle().replace("mtu: 9000", "through: bridge");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.yaml");
+    std::fs::write(&file, &text).unwrap();
+    let lab = Lab::read(&file, false).unwrap();
+    let through: Vec<_> = lab.cables.iter().map(|cable| cable.through.is_some()).collect();
+    assert_eq!(through.iter().position(|it| *it), Some(7), "{through:?}");
+    let data = text.replace("a3: {role: switch}}", "a3: {role: switch}, x: {}}").replace(
+        "links: [",
+        "links: [h2-x, h3-x, a1-x, a2-x, a3-x, {between: h1-x, through: bridge}, ",
+    );
+    let problem = told(&data);
+    assert!(problem.contains("only a link between nodes goes through other"), "{problem}");
+}
+
+#[test]
 fn each_mistake_about_switches_and_cables_is_told_with_the_remedy() {
     let cases = [
         ("a1: {role: switch}", "a1: {role: router}", "unknown variant `router`, expected `switch`"),
@@ -236,6 +253,7 @@ fn each_mistake_about_switches_and_cables_is_told_with_the_remedy() {
             "links[7].mtu: 1400 is less than 1500, the MTU of its ends in the data",
         ),
         ("mtu: 9000", "mtu: 100", "links[7].mtu: 100 is no MTU"),
+        ("mtu: 9000", "through: router", "links[7].through: 'router' is nothing"),
         (
             "v1: {on: h2",
             "v1: {on: a2",

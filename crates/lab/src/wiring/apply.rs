@@ -39,7 +39,8 @@ async fn apply(plan: &WiringPlan, make: MakeNamespace<'_>) -> Result<Namespaces>
     for name in &plan.bridges {
         wiring.forward_unfiltered(name)?;
         let door = wiring.door(name)?;
-        door.add_bridge(BRIDGE).await?;
+        let is_transparent = plan.transparent.contains(name);
+        door.add_bridge(BRIDGE, if is_transparent { PASSES_LLDP } else { 0 }).await?;
         door.set_up(BRIDGE).await?;
     }
     for cable in &plan.cables {
@@ -56,6 +57,9 @@ async fn apply(plan: &WiringPlan, make: MakeNamespace<'_>) -> Result<Namespaces>
     }
     Ok(wiring.namespaces)
 }
+
+/// The bit of a bridge's mask of groups that stands for 01:80:c2:00:00:0e.
+const PASSES_LLDP: u16 = 1 << 0x0e;
 
 /// Packet filters that the kernel shows bridged frames to.
 const FILTERS_OF_BRIDGES: [&str; 3] = ["arptables", "ip6tables", "iptables"];

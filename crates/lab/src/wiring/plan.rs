@@ -34,6 +34,8 @@ pub(crate) struct WiringPlan {
     pub(crate) namespaces: Vec<String>,
     /// Namespaces that hold a bridge.
     pub(crate) bridges: Vec<String>,
+    /// Those of them that stand in a cable and pass what its ends say to each other.
+    pub(crate) transparent: Vec<String>,
     /// Before any interface exists, so that interfaces inherit them.
     pub(crate) settings: Vec<Setting>,
     pub(crate) cables: Vec<Cable>,
@@ -147,6 +149,9 @@ pub(crate) fn plan(lab: &Lab) -> Result<WiringPlan, NoRoom> {
     plan.namespaces.extend(lab.endpoints.names().chain(lab.functions.names()).map(str::to_owned));
     plan.bridges.push(MANAGEMENT_SWITCH.to_owned());
     plan.bridges.extend(lab.bridges.iter().cloned());
+    plan.transparent.extend(through(lab).map(|(_, name)| name));
+    plan.bridges.extend(plan.transparent.iter().cloned());
+    plan.namespaces.extend(plan.transparent.iter().cloned());
     for switch in plan.bridges.clone() {
         plan.quiet(&switch);
     }
@@ -168,6 +173,7 @@ impl WiringPlan {
         let mut part = self.clone();
         part.namespaces.retain(is_in);
         part.bridges.retain(is_in);
+        part.transparent.retain(is_in);
         part.settings.retain(|setting| is_in(&setting.namespace));
         part.cables.retain(|cable| cable.ends.iter().all(|end| is_in(&end.namespace)));
         part.interface_settings.retain(|setting| is_in(&setting.namespace));
@@ -230,7 +236,7 @@ fn underlay(lab: &Lab, plan: &mut WiringPlan) {
         let ends = [end(host, DATA_INTERFACE, DATA_NETWORK, 1), far];
         plan.cables.push(Cable { ends, mtu: MANAGEMENT_MTU_BYTES });
     }
-    for cable in &lab.cables {
+    for (index, cable) in lab.cables.iter().enumerate() {
         let ends = cable.ends.each_ref().map(|LinkEnd { node, interface }| End {
             namespace: node.clone(),
             interface: interface.clone(),
@@ -238,8 +244,24 @@ fn underlay(lab: &Lab, plan: &mut WiringPlan) {
             addresses: Vec::new(),
             is_in_bridge: false,
         });
-        plan.cables.push(Cable { ends, mtu: cable.mtu });
+        let mtu = cable.mtu;
+        match through(lab).find(|(place, _)| *place == index) {
+            None => plan.cables.push(Cable { ends, mtu }),
+            Some((_, bridge)) => plan.cables.extend(ends.map(|end| {
+                let far = bridge_port(&bridge, &end.namespace);
+                Cable { ends: [end, far], mtu }
+            })),
+        }
     }
+}
+
+/// The cables that a bridge stands in, by their places, each with its namespace: no name of a file has a dot.
+fn through(lab: &Lab) -> impl Iterator<Item = (usize, String)> {
+    let through = lab.cables.iter().enumerate().filter(|(_, cable)| cable.through.is_some());
+    through.map(|(index, cable)| {
+        let [one, other] = cable.ends.each_ref().map(|end| end.node.as_str());
+        (index, format!("{one}.{other}.{index}"))
+    })
 }
 
 /// Every node with its number in the underlay.
@@ -410,7 +432,8 @@ impl fmt::Display for WiringPlan {
             writeln!(f, "namespace {name}")?;
         }
         for name in &self.bridges {
-            writeln!(f, "bridge {name}/{BRIDGE}")?;
+            let passes = if self.transparent.contains(name) { " passes LLDP" } else { "" };
+            writeln!(f, "bridge {name}/{BRIDGE}{passes}")?;
         }
         for setting in self.settings.iter().chain(&self.interface_settings) {
             writeln!(f, "set {} {}={}", setting.namespace, setting.key, setting.value)?;
@@ -530,6 +553,22 @@ mod tests {
             "a1/l-a2-2 -- a2/l-a1-2 mtu 1500",
         ] {
             assert!(told.contains(&format!("cable {cable}")), "{cable} in {told}");
+        }
+    }
+
+    #[test]
+    fn a_bridge_in_a_cable_has_a_namespace_of_its_own_and_passes_what_its_ends_say() {
+        let lab = Lab::read(&root().join("labs/plain-equipment.yaml"), false).unwrap();
+        let plan = plan(&lab).unwrap();
+        assert_eq!(plan.transparent.len(), 8);
+        let told = plan.to_string();
+        for line in [
+            "cable h1/l-leaf1 -- h1.leaf1.0/h1 in bridge mtu 1500",
+            "cable leaf1/l-h1 -- h1.leaf1.0/leaf1 in bridge mtu 1500",
+            "bridge h1.leaf1.0/br0 passes LLDP",
+            "bridge data/br0\n",
+        ] {
+            assert!(told.contains(line), "{line} in {told}");
         }
     }
 
