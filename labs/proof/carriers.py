@@ -12,6 +12,7 @@ from captures import IDENTITY_BYTES, IPV4, IPV6, MPLS, NSH, UDP, Unreadable, ben
 SOURCE_ROUTE = b"\x88\xb5"
 VLAN = b"\x81\x00"
 NATIVE, SAFE, CLASSIC = "source-route/native", "source-route/safe-9", "source-route/classic-80"
+LABELS = "source-route/sr-mpls"
 TUNNELS = {4790: "nsh", 6635: "mpls"}  # VXLAN-GPE, MPLS over UDP (RFC 7510)
 VXLAN_GPE_BYTES, GPE_OF_NSH = 8, 4
 VERSION, WIDTHS = 1, (4, 6, 8)
@@ -20,10 +21,14 @@ FLAG_TAG, FLAG_DETOURS, FLAG_PATH = 0x01, 0x02, 0x04
 # What stands in position 8 of a classic-80 header that has a mark behind its ports, and how many ports that are.
 FILLING, MARKED_PORTS = 0x11, 7
 
+# Labels that name ports, and those that name paths.
+PORT_LABELS, PATH_LABELS = range(0xFFF00, 0x100000), range(16, 0x80000)
+
 # One way in a frame: its ports by position (position 1 first), how many are still to be taken, whose packet it
 # is, its ways round dead cables, and the frame behind the header, addresses in front as they always are. Where the
-# header stands in the place of the destination address, that is nobody's.
-Route = namedtuple("Route", "ports counter path detours inner")
+# header stands in the place of the destination address, that is nobody's. Where ports that were taken are gone
+# from the header, `ttl` is how many nodes it may still pass; None where they stay.
+Route = namedtuple("Route", "ports counter path detours inner ttl", defaults=(None,))
 # A way round the cable at a position: where the way goes on, and ports by position.
 Detour = namedtuple("Detour", "counter rejoin ports")
 
@@ -36,6 +41,8 @@ def profile_of(frame):
     """The encapsulation of a frame on a source route; None of any other."""
     if frame[12:14] == SOURCE_ROUTE:
         return NATIVE
+    if frame[12:14] == MPLS:
+        return LABELS
     if frame[12:14] != VLAN or frame[16:18] != MPLS or len(frame) < 22:
         return None
     vlan, label = struct.unpack("!H", frame[14:16])[0] & 0x0FFF, int.from_bytes(frame[18:21], "big") >> 4
@@ -46,7 +53,34 @@ def profile_of(frame):
 def read_route(frame):
     """The source route of a frame that is on one."""
     profile = profile_of(frame)
+    if profile == LABELS:
+        return read_labels(frame)
     return read_native(frame) if profile == NATIVE else read_marked(frame, profile == SAFE)
+
+
+def read_labels(frame):
+    """The ports in a stack of labels, the path in the last of them, and the frame behind its control word."""
+    way, at, ttl = (), 14, octet(frame, 17)
+    while True:
+        octet(frame, at + 3)
+        label, bottom = int.from_bytes(frame[at:at + 3], "big") >> 4, frame[at + 2] & 1
+        at += 4
+        if label not in (PATH_LABELS if bottom else PORT_LABELS):
+            raise Malformed(f"has label {label} {'at the bottom' if bottom else 'above it'}")
+        if bottom:
+            break
+        way += (label & 0xFF,)
+    octet(frame, at + 3)
+    if 0 in way or not ttl or any(frame[at:at + 4]):
+        raise Malformed(f"ports {way}, time to live {ttl}, control word {frame[at:at + 4].hex()}")
+    return Route(way[::-1], len(way), label, (), frame[at + 4:], ttl)
+
+
+def stepped(route):
+    """What a route is like once a node has taken its next port."""
+    if route.ttl is None:
+        return route._replace(counter=route.counter - 1)
+    return route._replace(ports=route.ports[:-1], counter=route.counter - 1, ttl=route.ttl - 1)
 
 
 def read_marked(frame, is_safe):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Proves from captures that each source-routed frame went where its ports lead: from an edge over cables to an edge,
-by the link of the number that stood in it at each node, with a counter one less at each and the same bytes behind it.
+by the link of the number that stood in it at each node, with a counter one less at each, or without the label that
+named it, and the same bytes behind it.
 
 Links nothing of Catena. Reads classic pcap files of what came in at every link, and a JSON description:
 
@@ -18,7 +19,7 @@ them and its hop limit, which every function lowers by one, or, of anything else
 
     malformed  a header that says what it cannot
     port       left a node by another link than that of its number
-    counter    was not one less than at the node before
+    counter    was not one less than at the node before, nor was the time to live of labels
     walk       did not go on where it had been, passed a host, or began or ended at no edge
     twice      came to a node once more with the same number of ports left
     altered    the header but for its counter, or what is behind it, is not what it was
@@ -33,7 +34,7 @@ from collections import Counter, defaultdict, namedtuple
 
 import captures
 from captures import Unreadable, Verdict
-from carriers import Malformed, detoured, frames, identity, is_hello, profile_of, read_route
+from carriers import Malformed, detoured, frames, identity, is_hello, profile_of, read_route, stepped
 
 KINDS = ("malformed", "port", "counter", "walk", "twice", "altered", "capture")
 
@@ -89,10 +90,15 @@ def read_sights(lab, folder, fabric, verdict):
     return walks, count
 
 
+def went_round(walk):
+    """Have the ports changed in the header under way? Labels of those that were taken are gone from theirs."""
+    return len({sight.route.ports for sight in walk if sight.route.ttl is None}) > 1
+
+
 def in_order(walk, fabric):
     """The sights of a walk from its edge on. Counters tell the order, unless a detour was taken: then cables do."""
     by_counter = sorted(walk, key=lambda sight: -sight.route.counter)
-    if len({sight.route.ports for sight in walk}) < 2:
+    if not went_round(walk):
         return by_counter
     ordered, rest, node = [], by_counter, None
     while rest:
@@ -113,26 +119,27 @@ def fault_of(walk, fabric):
         node, interface, route = sight
         left, by = fabric.far[node, interface]
         if before is None:
-            if route.counter != len(route.ports) - 1:
+            if route.ttl is None and route.counter != len(route.ports) - 1:
                 return "walk", f"was first seen at {node}, with {route.counter} of {len(route.ports)} left"
             if fabric.nodes[left] != "host":
                 return "walk", f"began at {left}, which is no edge"
         else:
-            expected = before.route._replace(counter=before.route.counter - 1)
+            expected = stepped(before.route)
             if route.ports != expected.ports:
                 expected = detoured(before.route)
             if route.counter == before.route.counter and route == before.route:
                 return "twice", f"came to {before.node} and to {node} with {route.counter} left"
-            if expected is None or route._replace(counter=0) != expected._replace(counter=0):
+            if expected is None or route._replace(counter=0, ttl=0) != expected._replace(counter=0, ttl=0):
                 return "altered", f"came to {node} with other bytes than to {before.node}"
-            if route.counter != expected.counter:
+            if (route.counter, route.ttl) != (expected.counter, expected.ttl):
                 return "counter", f"had {before.route.counter} left at {before.node}, {route.counter} at {node}"
             if left != before.node:
                 return "walk", f"was at {before.node}, and came to {node} from {left}"
             if fabric.nodes[left] != "switch":
                 return "walk", f"passed {left}, which is no switch"
-        # Position `counter + 1` is the one that the node before has taken.
-        named, taken = route.ports[route.counter], fabric.numbers[left, by]
+        # Position `counter + 1` is the one that the node before has taken. What an edge takes of labels is never seen.
+        taken = fabric.numbers[left, by]
+        named = route.ports[route.counter] if route.ttl is None else before.route.ports[-1] if before else taken
         if named != taken:
             return "port", f"left {left} by port {taken} ({by}), and its header named {named}"
         before = sight
@@ -163,7 +170,7 @@ def prove(lab, folder):
             verdict.complain(fault[0], f"{name} {fault[1]}")
             continue
         proved += 1
-        round_about += len({sight.route.ports for sight in walk}) > 1
+        round_about += went_round(walk)
         edge = fabric.far[walk[0].node, walk[0].interface][0]
         ways[" ".join([edge] + [sight.node for sight in walk])] += 1
         passed.update(sight.node for sight in walk[:-1])

@@ -44,6 +44,13 @@ def marked(profile, ports, counter, inner, mark=7):
     return address + inner[6:12] + tags + inner[14:]
 
 
+def labelled(way, inner, path=77, ttl=62):
+    """The same with a label for each port that is left, in the order in which they are taken."""
+    entries = [0xFFF00 << 12 | port << 12 | 64 for port in way] + [path << 12 | 1 << 8 | 64]
+    entries[0] = entries[0] & ~0xFF | ttl
+    return inner[:12] + b"\x88\x47" + b"".join(struct.pack("!I", one) for one in entries) + bytes(4) + inner
+
+
 def tunnel(port, payload, ipv6=False):
     udp = struct.pack("!HHHH", 50000, port, 8 + len(payload), 0) + payload
     if ipv6:
@@ -58,6 +65,8 @@ def carry(encapsulation, inners, ipv6=False):
         return [route((5, 2, 1), 1, inner) for inner in inners]
     if encapsulation in (carriers.SAFE, carriers.CLASSIC):
         return [marked(encapsulation, (6, 2, 1), 1, inner) for inner in inners]
+    if encapsulation == carriers.LABELS:
+        return [labelled((2, 6), inner) for inner in inners]
     nsh = bytes.fromhex("0c000004 00000000 0fc60103 000009fe") + bytes(16)
     heads = {"nsh": (4790, nsh), "mpls": (6635, bytes.fromhex("0000903ffe00013f"))}
     port, head = heads[encapsulation]
@@ -78,7 +87,7 @@ class Carriers(unittest.TestCase):
     def test_every_frame_of_a_row_is_read_by_every_encapsulation(self):
         inners = [datagram(number, 64 - number, ipv6=number % 2) for number in range(5)]
         lossy = (carriers.SAFE, carriers.CLASSIC)
-        for encapsulation in ("nsh", "mpls", "source-route/native", *lossy):
+        for encapsulation in ("nsh", "mpls", "source-route/native", carriers.LABELS, *lossy):
             expected = [bytes(6) + inner[6:] if encapsulation in lossy else inner for inner in inners]
             for ipv6 in (False, True):
                 found = [pair for frame in carry(encapsulation, inners, ipv6)
@@ -106,6 +115,8 @@ class Carriers(unittest.TestCase):
         self.assertEqual((read.ports, read.counter), (tuple(range(13, 0, -1)), 13))
         with self.assertRaises(carriers.Malformed):
             carriers.read_route(golden("native_all_parts.hex"))
+        read = carriers.read_route(golden("sr_mpls_three.hex"))
+        self.assertEqual((read.ports, read.counter, read.path, read.ttl), ((5, 3, 1), 3, 0x1234, 64))
         packet = datagram(1)[14:]
         for name, profile, ports, mark in (
                 ("safe9_marked", carriers.SAFE, (5, 3, 1), 0x1234),
@@ -140,6 +151,19 @@ class Carriers(unittest.TestCase):
                 carriers.read_route(marked(profile, (6, 0, 1), 2, datagram(1)))
         with self.assertRaises(carriers.Malformed):
             carriers.read_route(good[:18] + b"\x21" + good[19:])
+        good = labelled((2, 6), datagram(1))
+        read = carriers.read_route(good)
+        self.assertEqual((read.ports, read.counter, read.path, read.ttl), ((6, 2), 2, 77, 62))
+        self.assertEqual(carriers.stepped(read), carriers.read_route(labelled((6,), datagram(1), ttl=61)))
+        # Another block, a bottom in the middle or none, no time, a port 0, something in the control word.
+        for at, value in ((15, 0xE0), (16, 0x21), (24, 0xD0), (17, 0), (29, 1)):
+            with self.assertRaises(carriers.Malformed, msg=at):
+                carriers.read_route(good[:at] + bytes([value]) + good[at + 1:])
+        with self.assertRaises(carriers.Malformed):
+            carriers.read_route(labelled((2, 0), datagram(1)))
+        for length in range(14, 30):
+            with self.assertRaises(carriers.Malformed, msg=length):
+                carriers.read_route(good[:length])
         narrow = route((5, 2, 1), 2, datagram(1), width=4)
         with self.assertRaises(carriers.Malformed):
             carriers.read_route(narrow[:19] + bytes([narrow[19] | 1]) + narrow[20:])

@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 import route_proof
-from test_carriers import datagram, route
+from test_carriers import datagram, labelled, route
 
 NODES = {"h1": "host", "h2": "host", "a1": "switch", "a2": "switch", "a3": "switch"}
 # A triangle with a host at a1 and one at a2; numbers by (node, interface).
@@ -26,6 +26,12 @@ def walk(number, places=SHORT, hops=64, **options):
     inner = datagram(number, hops)
     return [(place, route(ports, len(ports) - 1 - index, inner, **options))
             for index, place in enumerate(places)]
+
+
+def stack(number, places=SHORT):
+    """The same behind labels: that of a port is gone with the step."""
+    way = PORTS[id(places)][-2::-1]
+    return [(place, labelled(way[index:], datagram(number), ttl=63 - index)) for index, place in enumerate(places)]
 
 
 ROUND = ((3, 2, (2, 2)),)  # at a1, for the cable to a2: by a3
@@ -113,6 +119,20 @@ class Proof(unittest.TestCase):
         self.assertEqual(result["ways"], {"h1 a1 a2 h2": 2, "h1 a1 a3 a2 h2": 2})
         self.assertEqual(result["switches"], {"a1": 4, "a2": 4, "a3": 2})
         self.assertEqual(result["passages"], 10)
+
+    def test_walks_whose_labels_come_off_are_proved_by_what_the_node_before_had(self):
+        status, result = prove(stack(0) + stack(1, LONG) + walk(2), walks=3)
+        self.assertEqual((status, result["proved"], result["detoured"]), (0, 3, 0), result)
+        for index, kind in enumerate(("walk", "altered", "walk")):
+            self.wrong(stack(0)[:index] + stack(0)[index + 1:], kind)
+        again = stack(0)
+        self.wrong(again + again[1:2], "twice")
+        # Out of another link than the label named that came off, and two labels off at once.
+        astray = [(place, frame) for place, (_, frame) in zip(SHORT, stack(0, LONG)[1:])]
+        self.wrong(astray[:1] + [(SHORT[1], stack(0, LONG)[2][1])], "port", "its header named 2")
+        self.wrong(stack(0)[:1] + [(SHORT[1], labelled((FUNCTION,), datagram(0), ttl=62))], "altered")
+        late = labelled((3, FUNCTION), datagram(0), ttl=63)
+        self.wrong(stack(0)[:1] + [(SHORT[1], late)] + stack(0)[2:], "counter")
 
     def test_where_none_is_expected_none_is_a_proof(self):
         self.assertEqual(prove([], walks=0)[0], 0)

@@ -107,24 +107,20 @@ const NOTHING: libc::sock_filter = instruction(libc::BPF_RET | libc::BPF_K, (0, 
 /// All of it is.
 const WHOLE: libc::sock_filter = instruction(libc::BPF_RET | libc::BPF_K, (0, 0), u32::MAX);
 
-/// The EtherTypes of source routes that have one of their own, and of labels.
+/// The EtherTypes of source routes: two of their own, and that of labels.
 const OWN_TYPES: [u32; 2] = [0x88b5, 0x88b6];
 const LABELS_TYPE: u32 = 0x8847;
-/// Where a frame says its type.
+/// Where a frame says its type. The kernel takes the outermost tag out before anybody looks.
 const TYPE_AT: u32 = 12;
-/// Has the kernel taken a tag out of the frame, which it does with the outermost before anybody looks?
-const HAD_TAG: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_VLAN_TAG_PRESENT).cast_unsigned();
 
-/// Takes frames of our own types, and labels behind a tag.
-const SOURCE_ROUTES: [libc::sock_filter; 8] = {
+/// Takes frames of our own types, and labels, behind a tag or none.
+const SOURCE_ROUTES: [libc::sock_filter; 6] = {
     let is = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     [
         instruction(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, (0, 0), TYPE_AT),
-        instruction(is, (5, 0), OWN_TYPES[0]),
-        instruction(is, (4, 0), OWN_TYPES[1]),
-        instruction(is, (0, 2), LABELS_TYPE),
-        instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, (0, 0), HAD_TAG),
-        instruction(is, (0, 1), 0),
+        instruction(is, (3, 0), OWN_TYPES[0]),
+        instruction(is, (2, 0), OWN_TYPES[1]),
+        instruction(is, (1, 0), LABELS_TYPE),
         NOTHING,
         WHOLE,
     ]

@@ -2,13 +2,13 @@
 //! How a header is written is known to the data plane alone.
 
 use crate::limits::{
-    MARKED_PATH_IDS_MAX, MPLS_PATH_IDS_MAX, NSH_PATH_IDS_MAX, ROUTE_PORTS_MAX, SLICE_PATH_IDS_FROM,
-    SOURCE_ROUTE_SLICE_PATH_IDS_FROM,
+    LABELLED_ROUTE_PORTS_MAX, MARKED_PATH_IDS_MAX, MPLS_PATH_IDS_MAX, NSH_PATH_IDS_MAX,
+    ROUTE_PORTS_MAX, SLICE_PATH_IDS_FROM, SOURCE_ROUTE_SLICE_PATH_IDS_FROM,
 };
 use crate::topology::PortNumber;
-use catena_wire::scalar::EtherType;
+use catena_wire::scalar::{EtherType, MplsLabel};
 use catena_wire::source_route::native::{BYTES_WITHOUT_PORTS, PortWidth};
-use catena_wire::source_route::{Profile, marked};
+use catena_wire::source_route::{Profile, marked, sr_mpls};
 use catena_wire::{ethernet, ipv4, ipv6, ports, udp};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
@@ -45,6 +45,9 @@ pub enum Encapsulation {
     /// The same in all bits of those fields.
     #[serde(rename = "source-route/classic-80")]
     SourceRouteClassic80,
+    /// A label of MPLS for each port of the way, in front of the frame.
+    #[serde(rename = "source-route/sr-mpls")]
+    SourceRouteSrMpls,
     /// One that proves what another would cost: path, hop and time to live as they are.
     #[cfg(dummy_encapsulation)]
     Dummy,
@@ -87,7 +90,7 @@ pub enum Carriage {
 const NSH: Capabilities = Capabilities {
     name: "nsh",
     path_ids: 1..=SLICE_PATH_IDS_FROM - 1,
-    slice_path_ids: MPLS_PATH_IDS_MAX + 1..=SOURCE_ROUTE_SLICE_PATH_IDS_FROM - 1,
+    slice_path_ids: MplsLabel::MAX + 1..=SOURCE_ROUTE_SLICE_PATH_IDS_FROM - 1,
     path_id_max: NSH_PATH_IDS_MAX,
     // VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe).
     carriage: Carriage::Tunnel("vxlan_gpe", ports::VXLAN_GPE),
@@ -143,6 +146,19 @@ const fn marked(name: &'static str, profile: Profile) -> Capabilities {
     }
 }
 
+const SOURCE_ROUTE_SR_MPLS: Capabilities = Capabilities {
+    name: "source-route/sr-mpls",
+    path_ids: sr_mpls::PATH_LABELS,
+    // All other labels are those of MPLS, or name ports.
+    slice_path_ids: RangeInclusive::new(1, 0),
+    path_id_max: *sr_mpls::PATH_LABELS.end(),
+    carriage: Carriage::Links(Profile::SrMpls),
+    ether_type: None,
+    header_bytes: 0,
+    has_metadata: false,
+    keeps_frame: true,
+};
+
 #[cfg(dummy_encapsulation)]
 const DUMMY: Capabilities = Capabilities {
     name: "dummy",
@@ -160,21 +176,23 @@ const DUMMY: Capabilities = Capabilities {
 impl Encapsulation {
     /// Every encapsulation.
     #[cfg(not(dummy_encapsulation))]
-    pub const ALL: [Self; 5] = [
-        Self::Nsh,
-        Self::Mpls,
-        Self::SourceRouteNative,
-        Self::SourceRouteSafe9,
-        Self::SourceRouteClassic80,
-    ];
-    /// Every encapsulation.
-    #[cfg(dummy_encapsulation)]
     pub const ALL: [Self; 6] = [
         Self::Nsh,
         Self::Mpls,
         Self::SourceRouteNative,
         Self::SourceRouteSafe9,
         Self::SourceRouteClassic80,
+        Self::SourceRouteSrMpls,
+    ];
+    /// Every encapsulation.
+    #[cfg(dummy_encapsulation)]
+    pub const ALL: [Self; 7] = [
+        Self::Nsh,
+        Self::Mpls,
+        Self::SourceRouteNative,
+        Self::SourceRouteSafe9,
+        Self::SourceRouteClassic80,
+        Self::SourceRouteSrMpls,
         Self::Dummy,
     ];
     /// Those that travel in tunnels between nodes: functions may speak them, too.
@@ -196,6 +214,7 @@ impl Encapsulation {
             Self::SourceRouteNative => &SOURCE_ROUTE_NATIVE,
             Self::SourceRouteSafe9 => &SOURCE_ROUTE_SAFE_9,
             Self::SourceRouteClassic80 => &SOURCE_ROUTE_CLASSIC_80,
+            Self::SourceRouteSrMpls => &SOURCE_ROUTE_SR_MPLS,
             #[cfg(dummy_encapsulation)]
             Self::Dummy => &DUMMY,
         }
@@ -262,6 +281,7 @@ impl Encapsulation {
             None => 0,
             Some(Profile::Native) => ROUTE_PORTS_MAX,
             Some(Profile::Safe9 | Profile::Classic80) => marked::PORTS,
+            Some(Profile::SrMpls) => LABELLED_ROUTE_PORTS_MAX,
         }
     }
 
@@ -289,16 +309,22 @@ impl Encapsulation {
     /// ports of its way, where these stand in it.
     #[must_use]
     pub fn added_bytes(self, route: &[PortNumber], is_ipv6: bool) -> usize {
-        if !self.capabilities().keeps_frame {
-            return marked::ADDED_BYTES;
+        match self.profile() {
+            Some(Profile::Native) => {
+                let widest = route.iter().map(|port| port.get()).max().unwrap_or_default();
+                let bits = route.len() * usize::from(PortWidth::for_port(widest).bits());
+                BYTES_WITHOUT_PORTS - ethernet::HEADER_BYTES + bits.div_ceil(8)
+            }
+            Some(Profile::Safe9 | Profile::Classic80) => marked::ADDED_BYTES,
+            // Who begins the way takes its first label off before the frame leaves.
+            Some(Profile::SrMpls) => {
+                sr_mpls::BYTES_WITHOUT_PORTS + route.len().saturating_sub(1) * sr_mpls::PORT_BYTES
+            }
+            None => {
+                let ip = if is_ipv6 { ipv6::HEADER_BYTES } else { ipv4::HEADER_BYTES };
+                ethernet::HEADER_BYTES + ip + udp::HEADER_BYTES + self.capabilities().header_bytes
+            }
         }
-        if self.is_source_route() {
-            let widest = route.iter().map(|port| port.get()).max().unwrap_or_default();
-            let bits = route.len() * usize::from(PortWidth::for_port(widest).bits());
-            return BYTES_WITHOUT_PORTS - ethernet::HEADER_BYTES + bits.div_ceil(8);
-        }
-        let ip = if is_ipv6 { ipv6::HEADER_BYTES } else { ipv4::HEADER_BYTES };
-        ethernet::HEADER_BYTES + ip + udp::HEADER_BYTES + self.capabilities().header_bytes
     }
 
     /// All identifiers that its headers may hold, of chains and of slices.
@@ -327,7 +353,8 @@ mod tests {
         for of_24_bits in [Encapsulation::Nsh, Encapsulation::SourceRouteNative] {
             assert_eq!(of_24_bits.identifiers(), 1..=0xff_ffff);
         }
-        assert_eq!(Encapsulation::Mpls.identifiers(), 16..=0xf_ffff);
+        assert_eq!(Encapsulation::Mpls.identifiers(), 16..=0xf_feff);
+        assert_eq!(Encapsulation::SourceRouteSrMpls.identifiers(), 16..=0x7_ffff);
     }
 
     #[test]

@@ -108,8 +108,8 @@ limits! {
         "Of these, what fits beside a packet of TENANT_MTU_BYTES on an IPv4 underlay of 1,500; more asks for a wider underlay or narrower tenant networks.";
     NSH_PATH_IDS_MAX: u32 = 0xff_ffff, "identifiers",
         "Path identifiers of NSH: 24 bits without zero (RFC 8300 section 2.3).";
-    MPLS_PATH_IDS_MAX: u32 = 0xf_ffff, "identifiers",
-        "Path identifiers of MPLS: 20 bits without the special-purpose labels 0 to 15 (RFC 8595, RFC 7274).";
+    MPLS_PATH_IDS_MAX: u32 = 0xf_feff, "identifiers",
+        "Path identifiers of MPLS: 20 bits without the special-purpose labels 0 to 15 (RFC 8595, RFC 7274) and the last 256, which name ports in sr-mpls.";
     SLICE_PATH_IDS_FROM: u32 = 0x8_0000, "identifiers",
         "First path identifier that slices have: those of MPLS from here on, those of NSH behind all of MPLS.";
     SOURCE_ROUTE_SLICE_PATH_IDS_FROM: u32 = 0xf0_0000, "identifiers",
@@ -119,6 +119,8 @@ limits! {
          the header has room for; cables at the start of the route go first.";
     MARKED_PATH_IDS_MAX: u32 = 0xffff, "identifiers",
         "Path identifiers of safe-9 and classic-80, which have 16 bits for them behind the ports of a way.";
+    LABELLED_ROUTE_PORTS_MAX: usize = 32, "port numbers",
+        "Ports of a way in sr-mpls, which has four bytes for each.";
     ROUTE_PORTS_MAX: usize = 128, "port numbers",
         "Ports of one source route at most, those of hosts counted.";
     PATH_ID_QUARANTINE_BLUEPRINTS: u64 = 16, "blueprints",

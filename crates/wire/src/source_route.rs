@@ -11,7 +11,8 @@
 //! - [`native`]: a header of its own behind the addresses of Ethernet.
 //! - [`classic`]: 80 bits of destination address, VLAN identifier and MPLS label, and more labels.
 //! - [`safe`]: 72 bits of the same fields, such that ordinary equipment sees nothing but ordinary values.
-//! - [`marked`]: headers of the last two with a mark in the positions that a short way leaves free.
+//! - [`sr_mpls`]: a stack of labels in front of the frame, one for each port.
+//! - [`marked`]: headers of [`classic`] and [`safe`] with a mark in the positions that a short way leaves free.
 //!
 //! [`hello`] is no route: it is what the ends of a cable say to each other.
 
@@ -21,6 +22,7 @@ pub mod hello;
 pub mod marked;
 pub mod native;
 pub mod safe;
+pub mod sr_mpls;
 
 use core::fmt;
 
@@ -39,6 +41,8 @@ pub enum Profile {
     Safe9,
     /// Ten ports in the same fields, and more in further labels.
     Classic80,
+    /// A label for each port.
+    SrMpls,
 }
 
 /// What a node does with a frame by its header alone.
@@ -46,18 +50,36 @@ pub enum Profile {
 pub enum Next {
     /// Sends it out of this port; the counter has been written.
     Port(u8),
+    /// Sends it out of this port, which its header names no longer: it begins [`sr_mpls::PORT_BYTES`] further on.
+    Pop(u8),
     /// The way is at its end: the header comes off here.
     End,
 }
 
+impl Next {
+    /// The port that it leaves by; none: it leaves by none.
+    #[must_use]
+    #[inline]
+    pub const fn port(self) -> Option<u8> {
+        match self {
+            Self::Port(port) | Self::Pop(port) => Some(port),
+            Self::End => None,
+        }
+    }
+}
+
 /// The profile of a frame with these bytes; none: it is on no source route. A frame that has the look of
 /// [`safe`] is never [`classic`]: no header of that profile may have it ([`classic::Reserved`]). Any other MPLS in a
-/// VLAN is taken for `classic-80`, so only links on which that profile is spoken may be asked.
+/// VLAN is taken for `classic-80`, and any without one for `sr-mpls`, so only links on which these are spoken may be
+/// asked.
 #[must_use]
 #[inline]
 pub fn profile(frame: &[u8]) -> Option<Profile> {
     if ethernet::ethertype_is(frame, EtherType::SOURCE_ROUTE) {
         return Some(Profile::Native);
+    }
+    if ethernet::ethertype_is(frame, EtherType::MPLS) {
+        return Some(Profile::SrMpls);
     }
     carrier::is_carrier(frame)
         .then(|| if safe::has_signature(frame) { Profile::Safe9 } else { Profile::Classic80 })
@@ -73,6 +95,7 @@ pub fn next(frame: &[u8]) -> Result<Next, SourceRouteError> {
         Profile::Native => native::next(frame),
         Profile::Safe9 => safe::next(frame),
         Profile::Classic80 => classic::next(frame),
+        Profile::SrMpls => sr_mpls::next(frame),
     }
 }
 
@@ -87,6 +110,7 @@ pub fn advance(frame: &mut [u8]) -> Result<Next, SourceRouteError> {
         Profile::Native => native::advance(frame),
         Profile::Safe9 => safe::advance(frame),
         Profile::Classic80 => classic::advance(frame),
+        Profile::SrMpls => sr_mpls::advance(frame),
     }
 }
 
@@ -135,6 +159,10 @@ pub enum SourceRouteError {
     NoBottom,
     /// More labels follow than the profile has.
     MoreLabels,
+    /// A label that a source route has not at this place.
+    Label(u32),
+    /// What stands behind the labels is no frame, or one of a row whose order counts.
+    ControlWord(u32),
     /// A time to live of 0, which no frame on its way has.
     TtlExpired,
     /// An integrity tag without the path identifier that it is made of.
@@ -180,6 +208,10 @@ impl fmt::Display for SourceRouteError {
             Self::WidePort { port, width } => write!(f, "port {port} needs more than {width} bits"),
             Self::NoBottom => f.write_str("no label of the source route is the last"),
             Self::MoreLabels => f.write_str("more labels follow than a source route has"),
+            Self::Label(label) => write!(f, "no source route has label {label} at this place"),
+            Self::ControlWord(word) => {
+                write!(f, "the control word of the source route is {word:#010x}")
+            }
             Self::TtlExpired => f.write_str("the time to live of the source route is 0"),
             Self::TagWithoutPath => f.write_str("an integrity tag without a path"),
             Self::Tag => f.write_str("the integrity tag is not that of ports and path"),

@@ -1,4 +1,4 @@
-//! Readers of source routes: a step writes the counter alone or nothing, and what was read is written as it was
+//! Readers of source routes: a step writes the counter or takes a label off, or nothing, and what was read is written as it was
 //! read.
 
 use catena_wire::scalar::MacAddr;
@@ -6,6 +6,7 @@ use catena_wire::source_route::classic::ClassicView;
 use catena_wire::source_route::marked::{self, MarkedHeader};
 use catena_wire::source_route::native::{Detour, NativeHeader, NativeView, TagKey};
 use catena_wire::source_route::safe::{self, SafeHeader};
+use catena_wire::source_route::sr_mpls::{self, SrMplsHeader, SrMplsView};
 use catena_wire::source_route::{Next, PORTS_MAX, advance};
 
 const KEY: TagKey = TagKey([7; 16]);
@@ -26,12 +27,24 @@ pub(crate) fn frame(bytes: &[u8]) {
         assert_eq!(header.emit(&mut written), Ok(safe::LEN));
         assert_eq!(SafeHeader::parse(&written), Ok(header));
     }
+    if let Ok(view) = SrMplsView::parse(bytes) {
+        labelled(&view, bytes);
+    }
     if let Ok(header) = MarkedHeader::parse(bytes) {
         let mut written = bytes.to_vec();
         assert_eq!(header.emit(&mut written), Ok(marked::LEN));
         assert_eq!(MarkedHeader::parse(&written), Ok(header));
         let _ = marked::restore(&mut written, MacAddr([2; 6]));
     }
+}
+
+fn labelled(view: &SrMplsView<'_>, bytes: &[u8]) {
+    let way: Vec<u8> = view.way().collect();
+    // What has no port left is no way to be written.
+    let Ok(header) = SrMplsHeader::new(&way, view.path()) else { return };
+    let mut written = bytes.to_vec();
+    assert_eq!(header.emit(&mut written), Ok(view.len_bytes()));
+    assert_eq!(SrMplsView::parse(&written).as_ref(), Ok(view));
 }
 
 /// Takes every port.
@@ -43,10 +56,19 @@ fn walk(bytes: &[u8]) {
         let changed = frame.iter().zip(&before).filter(|(now, then)| now != then).count();
         match next {
             Ok(Next::Port(_)) => assert_eq!(changed, 1, "a step writes the counter"),
+            Ok(Next::Pop(_)) => popped(&mut frame, &before),
             Ok(Next::End) | Err(_) => return assert_eq!(changed, 0),
         }
     }
     panic!("the way has no end");
+}
+
+/// Takes off what a step has: the next label has the time to live of the first, one less.
+fn popped(frame: &mut Vec<u8>, before: &[u8]) {
+    frame.drain(..sr_mpls::PORT_BYTES);
+    let mut expected = [&before[..14], &before[18..]].concat();
+    expected[17] = before[17] - 1;
+    assert_eq!(*frame, expected, "a step takes a label off");
 }
 
 fn native(view: &NativeView<'_>, bytes: &[u8]) {

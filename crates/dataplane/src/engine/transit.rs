@@ -14,7 +14,7 @@ use crate::engine::action::execute::hand_out;
 use crate::engine::action::output::Output;
 use crate::engine::encap::Detoured;
 use crate::engine::packet::index::PortIndex;
-use crate::engine::packet::{Arrived, Packet, PortSlot};
+use crate::engine::packet::{Arrived, Packet, PortSlot, trim_front};
 use crate::engine::state::link_board::{LinkBoard, NotOurs, Use};
 use crate::engine::tables::Tables;
 use crate::engine::vector::VECTOR_PACKETS_MAX;
@@ -24,7 +24,7 @@ use catena_model::DropReason;
 use catena_model::account::{Created, Volume};
 use catena_model::topology::PortNumber;
 use catena_wire::source_route::hello::Hello;
-use catena_wire::source_route::{self, Next, SourceRouteError};
+use catena_wire::source_route::{self, Next, SourceRouteError, sr_mpls};
 use std::sync::Arc;
 
 /// Port numbers, 0 among them, which nobody has.
@@ -164,7 +164,7 @@ impl Transit {
                         }
                         batch
                     });
-                    let volume = Volume { packets: 1, bytes };
+                    let volume = Volume { packets: 1, bytes: packet.buffer.len() as u64 };
                     out.batches.add(batch, volume);
                     hand_out(packet.buffer, slot, TxRef { batch, volume }, out);
                 }
@@ -290,7 +290,7 @@ impl Transit {
     /// Does the source route of a frame come out at a port of this node?
     pub(crate) fn comes_out(&self, frame: &[u8]) -> bool {
         let next = source_route::next(frame);
-        matches!(next, Ok(Next::Port(number)) if self.is_port(number))
+        next.is_ok_and(|next| next.port().is_some_and(|number| self.is_port(number)))
     }
 
     fn is_port(&self, number: u8) -> bool {
@@ -307,6 +307,8 @@ fn step(buffer: &mut Buffer) -> Result<u8, DropReason> {
     }
     match source_route::advance(buffer.bytes_mut()) {
         Ok(Next::Port(number)) => Ok(number),
+        Ok(Next::Pop(number)) if trim_front(buffer, sr_mpls::PORT_BYTES) => Ok(number),
+        Ok(Next::Pop(_)) => Err(DropReason::MalformedSourceRoute),
         Ok(Next::End) => Err(DropReason::RouteEnded),
         Err(error) => Err(drop_reason(error)),
     }

@@ -5,8 +5,12 @@ use catena_wire::flow::FlowKey;
 use catena_wire::frame::FrameView;
 use catena_wire::ipv4::Ipv4Header;
 use catena_wire::ipv6::Ipv6Header;
-use catena_wire::scalar::{EtherType, FlowLabel, FragmentOffset, IpProtocol, MacAddr, Spi, VlanId};
+use catena_wire::scalar::{
+    EtherType, FlowLabel, FragmentOffset, IpProtocol, MacAddr, MplsLabel, Spi, VlanId,
+};
 use catena_wire::source_route::native::{NativeHeader, PortWidth};
+use catena_wire::source_route::sr_mpls::{self, SrMplsHeader};
+use catena_wire::source_route::{self, Next, SourceRouteError};
 use catena_wire::tcp::{TcpFlags, TcpHeader};
 use catena_wire::udp::UdpHeader;
 use catena_wire::varying::VaryingFields;
@@ -173,4 +177,23 @@ pub(crate) fn source_routed(way: &[u8], path: u32, frame: &[u8]) -> Vec<u8> {
     header.emit(&mut bytes).unwrap();
     bytes.extend(&frame[14..]);
     bytes
+}
+
+/// This untagged frame with a stack of labels that name these ports, the one taken first first.
+pub(crate) fn labelled(way: &[u8], path: u32, frame: &[u8]) -> Vec<u8> {
+    let header = SrMplsHeader::new(way, MplsLabel::ordinary(path).unwrap()).unwrap();
+    let mut bytes = frame[..12].to_vec();
+    bytes.resize(header.len_bytes(), 0);
+    header.emit(&mut bytes).unwrap();
+    bytes.extend(frame);
+    bytes
+}
+
+/// A node's step along a source route, the bytes off that its header loses by it.
+pub(crate) fn step(frame: &mut Vec<u8>) -> Result<u8, SourceRouteError> {
+    let next = source_route::advance(frame)?;
+    if let Next::Pop(_) = next {
+        frame.drain(..sr_mpls::PORT_BYTES);
+    }
+    Ok(next.port().unwrap_or_default())
 }

@@ -110,7 +110,8 @@ pub(crate) fn advance(bytes: &mut [u8], encapsulation: Encapsulation) -> bool {
         // Functions get bare packets of it.
         Encapsulation::SourceRouteNative
         | Encapsulation::SourceRouteSafe9
-        | Encapsulation::SourceRouteClassic80 => return false,
+        | Encapsulation::SourceRouteClassic80
+        | Encapsulation::SourceRouteSrMpls => return false,
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => bytes[start + 5] += 1,
     }

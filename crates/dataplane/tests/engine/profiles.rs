@@ -1,7 +1,7 @@
-//! Chains over source routes in fields of ordinary Ethernet: what is lost under way is there again where a packet
-//! comes out, and what cannot be is not sent.
+//! Chains over source routes in the other profiles: in fields of ordinary Ethernet, what is lost under way is there
+//! again where a packet comes out, and what cannot be is not sent; behind labels all is kept.
 
-use crate::edges::{number_of, star_of};
+use crate::edges::{SWITCH, number_of, star_of};
 use crate::frames::{self, Spec};
 use crate::rig::{Behaviour, Rig};
 use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, packet_v6, with_chain};
@@ -9,15 +9,22 @@ use crate::town::{Town, link_name};
 use catena_model::DropReason;
 use catena_model::program::{HopKind, RouteEntry};
 use catena_model::resource::{Encapsulation, FailurePolicy};
+use catena_model::topology::PortNumber;
 use catena_wire::scalar::{IpProtocol, MacAddr};
 use catena_wire::source_route::marked::{LEN, MarkedHeader};
+use catena_wire::source_route::sr_mpls::SrMplsView;
 
 const MARKED: [Encapsulation; 2] =
     [Encapsulation::SourceRouteSafe9, Encapsulation::SourceRouteClassic80];
+const LABELLED: Encapsulation = Encapsulation::SourceRouteSrMpls;
+const OTHERS: [Encapsulation; 3] = [MARKED[0], MARKED[1], LABELLED];
 const HOPS: &[&[&str]] = &[&["v1"], &["v2"], &["v4"]];
 
 /// A frame of this encapsulation on its way, with this many ports still to be taken.
 fn on_its_way(by: Encapsulation, way: &[u8], path: u16, frame: &[u8]) -> Vec<u8> {
+    if by == LABELLED {
+        return frames::labelled(way, path.into(), frame);
+    }
     let mut bytes = frame[..12].to_vec();
     bytes.resize(LEN, 0);
     MarkedHeader::new(by.profile().unwrap(), way, path).unwrap().emit(&mut bytes).unwrap();
@@ -33,7 +40,7 @@ fn functions_and_destination_get_the_same_bytes_as_under_nsh() {
         |rig| _ = rig.behaviours.insert("v4".into(), Behaviour::Bridge),
         |rig| _ = rig.behaviours.insert("v2".into(), Behaviour::Bridge),
     ];
-    for by in MARKED {
+    for by in OTHERS {
         for behave in behaviours {
             let mut rigs = [star_of(by, HOPS), with_chain(Encapsulation::Nsh, HOPS)].map(Rig::new);
             rigs.iter_mut().for_each(behave);
@@ -89,6 +96,32 @@ fn the_whole_way_stands_in_the_frame_with_the_path_behind_it() {
 }
 
 #[test]
+fn labels_of_the_way_stand_before_the_whole_frame() {
+    let mut rig = Rig::new(star_of(LABELLED, HOPS));
+    let plain = packet(&rig.town, CHAINED_PORT);
+    let tagged = Spec { vlan: Some(0), ..plain.clone() };
+    for sent in [plain, packet_v6(&rig.town, CHAINED_PORT), tagged] {
+        rig.moved();
+        rig.send("S", &sent.frame());
+        let from_v1 = Spec { source_mac: rig.town.mac("v1.out"), ttl: 63, ..sent }.frame();
+        let number = number_of(&rig.town, "v2.in");
+        // The label of a port is taken off before the frame leaves by it.
+        for (node, link, way) in [(0, 7, &[2, number][..]), (SWITCH, 2, &[number])] {
+            let frame = rig.take(&link_name(node, link)).remove(0);
+            let view = SrMplsView::parse(&frame).unwrap();
+            assert_eq!(view.way().collect::<Vec<_>>(), way);
+            assert_eq!((view.path().get(), usize::from(frame[17])), (100, 61 + way.len()));
+            let inner = &frame[view.len_bytes()..];
+            assert_eq!((&inner[6..], &frame[6..12]), (&from_v1[6..], &inner[6..12]));
+            assert_eq!(frame[..6], inner[..6], "a copy of the addresses");
+        }
+        let moved = rig.moved();
+        assert!(!moved.keys().any(|name| name.contains("dropped")), "{moved:?}");
+        assert_eq!((rig.take("v2.in").len(), rig.take("D").len()), (1, 1));
+    }
+}
+
+#[test]
 fn what_is_no_plain_ip_packet_is_not_sent() {
     for by in MARKED {
         let mut rig = Rig::new(star_of(by, &[&["v2"]]));
@@ -101,7 +134,7 @@ fn what_is_no_plain_ip_packet_is_not_sent() {
         assert_eq!(moved.get("S dropped not_plain_ip"), Some(&1), "{moved:?}");
         assert_eq!((rig.take("v2.in").len(), rig.take("D").len()), (0, 0));
         // It goes on over what keeps it.
-        for by in [Encapsulation::Nsh, Encapsulation::SourceRouteNative] {
+        for by in [Encapsulation::Nsh, Encapsulation::SourceRouteNative, LABELLED] {
             let mut rig = Rig::new(star_of(by, &[&["v2"]]));
             rig.send("S", &tagged.frame());
             assert_eq!(rig.take("v2.in").len(), 1, "{}", by.name());
@@ -114,12 +147,12 @@ fn what_is_no_plain_ip_packet_is_not_sent() {
 
 #[test]
 fn what_comes_out_where_it_should_not_ends_by_name() {
-    for by in MARKED {
+    for by in OTHERS {
         let mut rig = Rig::new(star_of(by, HOPS));
         let frame = packet(&rig.town, CHAINED_PORT).frame();
         let [v2, v3] = ["v2.in", "v3.in"].map(|port| number_of(&rig.town, port));
         let arp = [&frame[..12], &[8, 6], &[0, 1, 8, 0][..]].concat();
-        let other = MARKED.into_iter().find(|one| *one != by).unwrap();
+        let other = OTHERS.into_iter().find(|one| *one != by).unwrap();
         for (frame, reason) in [
             (on_its_way(by, &[v2], 999, &frame), DropReason::NoPath),
             (on_its_way(by, &[v3], 100, &frame), DropReason::PositionElsewhere),
@@ -133,8 +166,10 @@ fn what_comes_out_where_it_should_not_ends_by_name() {
             rig.bring(1, 7, &[frame]);
             rig.assert_only_dropped(&link_name(1, 7), reason);
         }
-        rig.bring(1, 7, &[on_its_way(by, &[v2], 100, &arp)]);
-        assert_eq!(rig.moved().get("host2-7 dropped not_plain_ip"), Some(&1));
+        if by != LABELLED {
+            rig.bring(1, 7, &[on_its_way(by, &[v2], 100, &arp)]);
+            assert_eq!(rig.moved().get("host2-7 dropped not_plain_ip"), Some(&1));
+        }
         rig.bring(1, 7, &[on_its_way(by, &[v2], 100, &frame)]);
         assert_eq!((rig.take("v2.in").len(), rig.take("D").len()), (1, 1));
     }
@@ -150,12 +185,12 @@ fn turn(rig: &mut Rig, change: impl Fn(&mut RouteEntry)) {
 
 #[test]
 fn a_way_that_fits_no_header_ends_packets_by_name() {
-    for by in MARKED {
+    for by in OTHERS {
         let mut rig = Rig::new(star_of(by, &[&["v2"]]));
         let last = |route: &RouteEntry| *route.ports.last().unwrap();
         turn(&mut rig, |route| {
             let (first, last) = (route.ports[0], last(route));
-            route.ports = [vec![first], vec![last; 7]].concat();
+            route.ports = [vec![first], vec![last; by.route_ports_max()]].concat();
         });
         rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
         assert_eq!(rig.moved().get("S dropped route_unfit"), Some(&1));
@@ -167,10 +202,11 @@ fn a_way_that_fits_no_header_ends_packets_by_name() {
 
 #[test]
 fn a_sender_is_told_what_a_link_takes() {
-    for by in MARKED {
+    for by in OTHERS {
         let mut rig = Rig::new(star_of(by, &[&["v1"], &["v4"]]));
+        let added = by.added_bytes(&[PortNumber::new(7).unwrap(); 3], false);
         for (more, is_told) in [(0, false), (1, true)] {
-            let payload = vec![0; 1_500 - 8 - 20 - 8 + more];
+            let payload = vec![0; 1_500 - added - 20 - 8 + more];
             let sent = Spec { payload, ..packet(&rig.town, CHAINED_PORT) };
             rig.send("S", &sent.frame());
             assert_eq!(rig.take("S").len(), usize::from(is_told));
@@ -181,7 +217,7 @@ fn a_sender_is_told_what_a_link_takes() {
 
 #[test]
 fn whichever_engine_reads_a_link_each_flow_is_decided_by_one() {
-    for by in MARKED {
+    for by in OTHERS {
         let mut rig = Rig::of_engines(3, star_of(by, &[&["v2"]]), |_| {}, 512);
         for port in 0..20 {
             let ports = (2_000 + port, CHAINED_PORT);
@@ -215,7 +251,7 @@ fn with_siblings(by: Encapsulation, policy: FailurePolicy) -> Town {
 #[test]
 fn siblings_and_functions_that_are_passed_by_get_the_same_bytes_as_under_nsh() {
     for policy in [FailurePolicy::Reroute, FailurePolicy::Bypass] {
-        for by in MARKED {
+        for by in OTHERS {
             let seen = [by, Encapsulation::Nsh].map(|by| {
                 let mut rig = Rig::new(with_siblings(by, policy));
                 let send = |rig: &mut Rig| {
@@ -242,7 +278,7 @@ fn siblings_and_functions_that_are_passed_by_get_the_same_bytes_as_under_nsh() {
 
 #[test]
 fn a_tap_gets_its_copy_by_a_header_of_its_own() {
-    for by in MARKED {
+    for by in OTHERS {
         let mut town = star_of(by, &[&["v2"], &["v4"]]);
         town.chains[0].taps = vec![0];
         let mut rig = Rig::new(town);

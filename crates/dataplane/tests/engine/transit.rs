@@ -1,6 +1,6 @@
 //! Frames that links bring: they leave by the ports that they name, and the nodes between know nothing else.
 
-use crate::frames::source_routed;
+use crate::frames::{labelled, source_routed, step};
 use crate::rig::Rig;
 use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, three_hosts, with_chain};
 use crate::town::{Town, link_name};
@@ -13,10 +13,9 @@ use catena_wire::ethernet::EthernetHeader;
 use catena_wire::scalar::{EtherType, MacAddr};
 use catena_wire::source_route::classic::{ClassicHeader, Density};
 use catena_wire::source_route::safe::SafeHeader;
-use catena_wire::source_route::{Next, advance};
 
-/// Counter of `native`, and time to live of the first label of the others.
-const COUNTERS: [usize; 2] = [16, 21];
+/// Counter of `native`, and time to live of the first label of the others, behind a tag and without one.
+const COUNTERS: [usize; 3] = [16, 21, 17];
 
 /// Four switches in a row, 0:2 to 1:1, 1:2 to 2:1, 2:200 to 3:1, and at both ends a cable to where nobody is.
 fn row() -> Town {
@@ -61,8 +60,8 @@ fn classic(way: &[u8]) -> Vec<u8> {
 
 const WAY: [u8; 4] = [2, 2, 200, 7];
 
-fn every_profile() -> [Vec<u8>; 3] {
-    [native(&WAY, 77), safe(&WAY), classic(&WAY)]
+fn every_profile() -> [Vec<u8>; 4] {
+    [native(&WAY, 77), safe(&WAY), classic(&WAY), labelled(&WAY, 77, &plain())]
 }
 
 #[test]
@@ -75,7 +74,7 @@ fn a_frame_leaves_by_the_ports_that_it_names() {
             let (mut links, mut expected) = (Vec::new(), frame.clone());
             for (node, port) in (0..).zip(WAY) {
                 let [came, left] = [1, port].map(|number| link_name(node, number));
-                assert_eq!(advance(&mut expected), Ok(Next::Port(port)));
+                assert_eq!(step(&mut expected), Ok(port));
                 assert_eq!(rig.take(&left), [expected.clone()], "{left}");
                 links.extend([
                     came.clone() + " received",
@@ -85,18 +84,20 @@ fn a_frame_leaves_by_the_ports_that_it_names() {
             }
             let moved: Vec<(&str, u64)> = links.iter().map(|name| (name.as_str(), 1)).collect();
             rig.assert_moved(&moved);
-            // What is not the counter is as it was when it came.
-            let differs = |at: &usize| frame[*at] != expected[*at];
-            let places: Vec<usize> = (0..frame.len()).filter(differs).collect();
+            // What is not the counter is as it was when it came, but for labels that came off.
+            let mut came = frame;
+            came.drain(14..14 + came.len() - expected.len());
+            let differs = |at: &usize| came[*at] != expected[*at];
+            let places: Vec<usize> = (0..came.len()).filter(differs).collect();
             assert!(places.len() == 1 && COUNTERS.contains(&places[0]), "{places:?}");
         }
     }
 }
 
 /// Takes all ports of the way.
-fn advance_all(frame: &mut [u8]) {
+fn advance_all(frame: &mut Vec<u8>) {
     for port in WAY {
-        assert_eq!(advance(frame), Ok(Next::Port(port)));
+        assert_eq!(step(frame), Ok(port));
     }
 }
 
@@ -131,6 +132,11 @@ fn refused() -> Vec<(Vec<u8>, DropReason)> {
     // No label of the stack is the last, and it leads to the end of the frame.
     unended.truncate(22);
     unended[20] &= !1;
+    let stack = |at: usize, octet: u8| {
+        let mut frame = labelled(&WAY, 77, &plain());
+        frame[at] = octet;
+        frame
+    };
     vec![
         (plain(), DropReason::NoSourceRoute),
         (vec![0; 11], DropReason::NoSourceRoute),
@@ -139,6 +145,14 @@ fn refused() -> Vec<(Vec<u8>, DropReason)> {
         (ended(native(&WAY, 77)), DropReason::RouteEnded),
         (ended(safe(&WAY)), DropReason::RouteEnded),
         (ended(classic(&WAY)), DropReason::RouteEnded),
+        (ended(labelled(&WAY, 77, &plain())), DropReason::RouteEnded),
+        (labelled(&[3, 2], 77, &plain()), DropReason::UnknownExit),
+        // Labels of another block, the last of them a port's, and a time to live that ends here.
+        (stack(15, 0xe0), DropReason::MalformedSourceRoute),
+        (stack(16, 0x21), DropReason::MalformedSourceRoute),
+        (labelled(&WAY, 77, &plain())[..18].to_vec(), DropReason::MalformedSourceRoute),
+        (stack(17, 1), DropReason::TtlExpired),
+        (stack(17, 0), DropReason::TtlExpired),
         // An unknown version, a width that is none, a flag that nobody knows.
         (with(14, 0x28), DropReason::MalformedSourceRoute),
         (with(14, 0x15), DropReason::MalformedSourceRoute),

@@ -268,7 +268,8 @@ pub(crate) fn roll_datagram(town: &Town, seed: u64, dice: &mut Dice) -> SentByTu
         TunnelKind::Path(
             Encapsulation::SourceRouteNative
             | Encapsulation::SourceRouteSafe9
-            | Encapsulation::SourceRouteClassic80,
+            | Encapsulation::SourceRouteClassic80
+            | Encapsulation::SourceRouteSrMpls,
         ) => 0,
         TunnelKind::Path(Encapsulation::Mpls) => {
             let label = MplsLabel::ordinary(path).unwrap();

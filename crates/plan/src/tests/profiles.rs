@@ -1,4 +1,4 @@
-//! Chains over source routes whose headers hold few ports and little else.
+//! Chains over source routes whose headers hold fewer ports, or little else.
 #![allow(clippy::unwrap_used)]
 
 use super::fabric::{Fabric, programs, switch};
@@ -15,6 +15,8 @@ use catena_model::topology::PortNumber;
 
 const MARKED: [Encapsulation; 2] =
     [Encapsulation::SourceRouteSafe9, Encapsulation::SourceRouteClassic80];
+const LABELLED: Encapsulation = Encapsulation::SourceRouteSrMpls;
+const OTHERS: [Encapsulation; 3] = [MARKED[0], MARKED[1], LABELLED];
 
 /// Three hosts at two leaves and two spines, each with a function.
 fn world() -> (World, Fabric) {
@@ -38,7 +40,7 @@ fn chain_by(world: &mut World, number: u32, functions: &[u32], by: Encapsulation
 
 #[test]
 fn chains_that_go_the_same_way_have_headers_of_their_own() {
-    for by in MARKED {
+    for by in OTHERS {
         let (mut world, fabric) = world();
         let chains = [1, 2].map(|number| chain_by(&mut world, number, &[12, 13], by));
         fabric.settle(&mut world);
@@ -46,9 +48,9 @@ fn chains_that_go_the_same_way_have_headers_of_their_own() {
             assert_active(&world, chain);
             world.status(chain).path.unwrap()
         });
-        // The identifier is the mark, and the way is one entry for both.
+        // The identifier is the mark, or the last label, and the way is one entry for both.
         assert_ne!(paths[0], paths[1]);
-        assert!(paths.iter().all(|path| (1..=0xffff).contains(&path.0)));
+        assert!(paths.iter().all(|path| by.identifiers().contains(&path.0)));
         assert_eq!(programs(&world)[&node(1)].routes.len(), 1);
     }
 }
@@ -95,20 +97,21 @@ fn row(switches: u32) -> (World, Fabric) {
 
 #[test]
 fn a_way_that_is_too_long_for_a_header_is_refused_with_what_to_do() {
-    for by in MARKED {
+    for by in OTHERS {
         // A cable more than switches, and the port of the function.
-        let (mut world, fabric) = row(5);
+        let most = by.route_ports_max();
+        let switches = u32::try_from(most - 2).unwrap();
+        let (mut world, fabric) = row(switches);
         let chain = chain_by(&mut world, 1, &[12], by);
         fabric.settle(&mut world);
         assert_active(&world, chain);
-        let (mut world, fabric) = row(6);
+        let (mut world, fabric) = row(switches + 1);
         let chain = chain_by(&mut world, 1, &[12], by);
         fabric.settle(&mut world);
         let status = world.status(chain);
         assert_eq!((status.state, status.path), (ChainState::Building, None));
-        for part in
-            ["function 'v12'", "has 7 cables", by.name(), "holds 7 ports", "another encapsulation"]
-        {
+        let (cables, ports) = (format!("has {most} cables"), format!("holds {most} ports"));
+        for part in ["function 'v12'", &cables, by.name(), &ports, "another encapsulation"] {
             assert!(status.reason.contains(part), "{}", status.reason);
         }
         carry(&mut world, chain, Encapsulation::SourceRouteNative);
@@ -191,7 +194,7 @@ fn a_header_that_others_take_for_something_else_is_refused_by_the_case() {
 
 #[test]
 fn no_slice_is_carried_where_there_is_no_room_for_its_path() {
-    for by in MARKED {
+    for by in OTHERS {
         let (mut world, _) = world();
         let chain = chain_by(&mut world, 1, &[12], by);
         world.slice(1, chain, Some(1));

@@ -42,7 +42,7 @@ impl MarkedHeader {
     /// # Errors
     /// There is no port, there are more than [`PORTS`], or the profile has no such headers.
     pub fn new(profile: Profile, way: &[u8], mark: u16) -> Result<Self, SourceRouteError> {
-        if profile == Profile::Native {
+        if !matches!(profile, Profile::Safe9 | Profile::Classic80) {
             return Err(SourceRouteError::NoProfile);
         }
         let counter = super::count(way, PORTS)?;
@@ -73,7 +73,7 @@ impl MarkedHeader {
                 places.for_each(|(place, at)| *place = view.port(at).unwrap_or(0));
                 (view.counter(), view.port(9), view.port(10))
             }
-            Profile::Native => return Err(SourceRouteError::NoProfile),
+            _ => return Err(SourceRouteError::NoProfile),
         };
         if usize::from(counter) > PORTS {
             return Err(SourceRouteError::Counter { counter, ports: PORTS });

@@ -60,6 +60,8 @@ pub(crate) struct Leaving {
     pub(crate) tunnel: TunnelKind,
     /// What stands in front of its frame.
     pub(crate) header: Vec<u8>,
+    /// Bytes of the frame in whose place that stands.
+    pub(crate) replaces: usize,
     /// The MACs that were written over those of its frame.
     pub(crate) destination: Option<MacAddr>,
     pub(crate) source: Option<MacAddr>,

@@ -154,7 +154,7 @@ impl Executor<'_, '_> {
             }
         }
         let ends = action.ends(work.owner, work.path);
-        self.note(&work, action, decision, header.bytes());
+        self.note(&work, action, decision, &header);
         self.context.trace.note(work.copy, || Effect::Counted(CounterUpdate::Sent(ends)));
         match &action.exit {
             ActionExit::Node { to, tunnel, .. } => {
@@ -176,7 +176,7 @@ impl Executor<'_, '_> {
         }
     }
 
-    fn note(&mut self, work: &Work, action: &Action, decision: &Decision, header: &[u8]) {
+    fn note(&mut self, work: &Work, action: &Action, decision: &Decision, header: &Header) {
         self.context.trace.note(work.copy, || {
             let (destination, source) = action.macs(decision.destination);
             let tunnel = match action.exit {
@@ -185,9 +185,18 @@ impl Executor<'_, '_> {
                     TunnelKind::Vxlan
                 }
             };
-            let (exit, stage, header) = (action.exit(), action.stage(), header.to_vec());
-            let flow_hash = work.flow_hash;
-            Effect::Leaves(Leaving { exit, stage, tunnel, header, destination, source, flow_hash })
+            let (exit, stage, replaces) = (action.exit(), action.stage(), header.replaces());
+            let (header, flow_hash) = (header.bytes().to_vec(), work.flow_hash);
+            Effect::Leaves(Leaving {
+                exit,
+                stage,
+                tunnel,
+                header,
+                replaces,
+                destination,
+                source,
+                flow_hash,
+            })
         });
     }
 

@@ -116,6 +116,6 @@ pub(super) fn write(
     header.add(|room| made.emit(room)).map_err(|_| DropReason::MalformedSourceRoute)?;
     match source_route::advance(header.bytes_mut()) {
         Ok(Next::Port(_)) => Ok(header),
-        Ok(Next::End) | Err(_) => Err(DropReason::MalformedSourceRoute),
+        Ok(_) | Err(_) => Err(DropReason::MalformedSourceRoute),
     }
 }

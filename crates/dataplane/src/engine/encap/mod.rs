@@ -14,6 +14,7 @@ mod mpls;
 mod nsh;
 mod positions;
 mod source_route;
+mod sr_mpls;
 mod template;
 
 pub(crate) use carried::Carried;
@@ -34,6 +35,7 @@ use catena_wire::ethernet;
 use catena_wire::frame::FrameView;
 use catena_wire::nsh::{ContextHeaders, NshHeader, UserContext};
 use catena_wire::scalar::EtherType;
+use catena_wire::source_route::sr_mpls::SrMplsView;
 use catena_wire::source_route::{self as wire_route, Profile};
 use template::HeaderWord;
 
@@ -283,6 +285,7 @@ pub(crate) fn of(encapsulation: Encapsulation) -> &'static dyn PathEncap {
         Encapsulation::SourceRouteNative => &source_route::SourceRoute,
         Encapsulation::SourceRouteSafe9 => &marked::MarkedRoute(Profile::Safe9),
         Encapsulation::SourceRouteClassic80 => &marked::MarkedRoute(Profile::Classic80),
+        Encapsulation::SourceRouteSrMpls => &sr_mpls::SrMpls,
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => &dummy::Dummy,
     }
@@ -297,7 +300,8 @@ pub(crate) fn peek(encapsulation: Encapsulation, side: HeaderSide, bytes: &[u8])
         Encapsulation::Mpls => mpls::peek(side, bytes),
         Encapsulation::SourceRouteNative
         | Encapsulation::SourceRouteSafe9
-        | Encapsulation::SourceRouteClassic80 => None,
+        | Encapsulation::SourceRouteClassic80
+        | Encapsulation::SourceRouteSrMpls => None,
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => dummy::peek(side, bytes),
     }
@@ -311,6 +315,14 @@ pub(crate) fn by_ether_type(ether_type: EtherType) -> Option<Encapsulation> {
 /// The encapsulation of a frame that a link has brought.
 pub(crate) fn on_link(frame: &[u8]) -> Option<Encapsulation> {
     wire_route::profile(frame).and_then(Encapsulation::of_profile)
+}
+
+/// Is a frame that a port has brought on a source route? Labels of functions that speak them are none.
+pub(crate) fn is_on_route(frame: &[u8]) -> bool {
+    match wire_route::profile(frame) {
+        Some(Profile::SrMpls) => SrMplsView::parse(frame).is_ok(),
+        found => found.is_some(),
+    }
 }
 
 /// What reads as the frame under a source route, and what it shows. Where the addresses of the frame are not

@@ -7,6 +7,7 @@
 
 use super::{
     Carried, Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL, marked,
+    sr_mpls,
 };
 use catena_io::Buffer;
 use catena_model::explain::HeaderLayer;
@@ -155,14 +156,21 @@ impl RouteHeader {
         header
     }
 
-    /// What stands in the place of the Ethernet header of a frame on this path, its first port taken.
+    /// What stands in front of a frame on this path, or in the place of its Ethernet header, its first port taken.
     ///
     /// # Errors
     /// The frame has no Ethernet header, or no header holds the identifier, the ports or what the frame is.
     pub(crate) fn write(&self, frame: &[u8], path: PathId) -> Result<Header, DropReason> {
-        if self.profile != Profile::Native {
-            return marked::write(self.profile, &self.ports, frame, path);
+        match self.profile {
+            Profile::Native => self.write_native(frame, path),
+            Profile::Safe9 | Profile::Classic80 => {
+                marked::write(self.profile, &self.ports, frame, path)
+            }
+            Profile::SrMpls => sr_mpls::write(&self.ports, frame, path),
         }
+    }
+
+    fn write_native(&self, frame: &[u8], path: PathId) -> Result<Header, DropReason> {
         let ethernet = frame.get(..ADDRESSES_BYTES).zip(ethernet::outer_type(frame));
         let (addresses, ether_type) = ethernet.ok_or(DropReason::MalformedEthernet)?;
         let path = Spi::new(path.0).map_err(|_| DropReason::NoPath)?;
@@ -178,7 +186,7 @@ impl RouteHeader {
         header.add(|room| native.emit(room)).map_err(|_| DropReason::MalformedSourceRoute)?;
         match source_route::advance(header.bytes_mut()) {
             Ok(Next::Port(_)) => Ok(header),
-            Ok(Next::End) | Err(_) => Err(DropReason::MalformedSourceRoute),
+            Ok(_) | Err(_) => Err(DropReason::MalformedSourceRoute),
         }
     }
 

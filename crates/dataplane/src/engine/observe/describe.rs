@@ -35,7 +35,7 @@ pub(crate) fn on_link(frame: &[u8]) -> Option<Header> {
 /// The packet itself, and what it shows: behind the headers of a tunnel, or those that a function reads. On a source
 /// route its own addresses stand before them: others do where it begins.
 pub(crate) fn inner(origin: Origin, bytes: &[u8]) -> Option<(&[u8], FrameView)> {
-    if matches!(origin, Origin::Port(_)) && encap::on_link(bytes).is_some() {
+    if matches!(origin, Origin::Port(_)) && encap::is_on_route(bytes) {
         return encap::under_route(bytes);
     }
     let inner = bytes.get(inner_offset(origin, bytes)?..)?;

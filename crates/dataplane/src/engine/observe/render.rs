@@ -235,7 +235,7 @@ impl Renderer<'_> {
     }
 
     fn leaves(&self, copy: u16, leaving: &Leaving) -> ExplainAction {
-        let Leaving { exit, stage, tunnel, header, destination, source, .. } = leaving;
+        let Leaving { exit, stage, tunnel, header, replaces, destination, source, .. } = leaving;
         let macs = WrittenMacs { destination: *destination, source: *source };
         match (*exit, *stage) {
             (Exit::Port(port), Stage::Into(_)) => {
@@ -248,7 +248,7 @@ impl Renderer<'_> {
             (Exit::Port(port), _) => ExplainAction::Delivered { port: self.port(port), macs },
             (Exit::Link(node, _), _) => ExplainAction::Encapsulated {
                 to: self.node(node),
-                added_bytes: header.len().saturating_sub(ethernet::HEADER_BYTES),
+                added_bytes: header.len().saturating_sub(*replaces),
                 header: describe::on_link(header).unwrap_or_else(|| unread(header)),
                 macs,
             },

@@ -20,6 +20,7 @@ use catena_model::resource::Encapsulation;
 use catena_wire::ethernet;
 use catena_wire::frame::FrameView;
 use catena_wire::scalar::EtherType;
+use catena_wire::source_route::sr_mpls;
 use catena_wire::vxlan::VxlanHeader;
 
 /// A packet whose payload is not looked at yet.
@@ -166,7 +167,7 @@ fn parse(
     let parsed = step.and_then(|step| {
         let view = parse_frame(arrival.buffer.bytes())?;
         if matches!(step, Step::FromEndpoint(_) | Step::FromFunction(_))
-            && is_on_source_route(&view)
+            && is_on_source_route(arrival.buffer.bytes(), &view)
         {
             return Err(DropReason::ForeignChainHeader);
         }
@@ -223,10 +224,13 @@ fn come_out(
 
 /// Has a frame the look of one that a link brings, whatever its addresses are? No port may send such a frame: a node
 /// that it reached would take its word for the way. A tag that says a priority alone is one, too.
-fn is_on_source_route(view: &FrameView) -> bool {
+/// Labels are a function's that speaks them, unless they name ports.
+fn is_on_source_route(frame: &[u8], view: &FrameView) -> bool {
     match view.ethertype {
         EtherType::SOURCE_ROUTE | EtherType::RESIDUE_ROUTE => true,
-        EtherType::MPLS => usize::from(view.l3_offset) > ethernet::HEADER_BYTES,
+        EtherType::MPLS => {
+            usize::from(view.l3_offset) > ethernet::HEADER_BYTES || sr_mpls::begins_with_port(frame)
+        }
         _ => false,
     }
 }

@@ -147,6 +147,7 @@ fn a_source_route_through_a_switch() {
     for (name, encapsulation) in [
         ("source-route-safe-9", Encapsulation::SourceRouteSafe9),
         ("source-route-classic-80", Encapsulation::SourceRouteClassic80),
+        ("source-route-sr-mpls", Encapsulation::SourceRouteSrMpls),
     ] {
         let mut rig = Rig::new(star_of(encapsulation, &[&["v1"], &["v2"], &["v4"]]));
         explain_and_send(name, &mut rig, "S", &frame);
@@ -173,6 +174,12 @@ fn packets_grow_by_what_is_said_of_their_encapsulation() {
             };
             let ports = match header.layers.as_slice() {
                 [HeaderLayer::Vxlan { .. }] => continue,
+                // The label of the first port has been taken off.
+                [HeaderLayer::SourceRoute { ports, left, .. }]
+                    if ports.len() == usize::from(*left) =>
+                {
+                    [&[7], &ports[..]].concat()
+                }
                 [HeaderLayer::SourceRoute { ports, .. }] => ports.clone(),
                 _ => Vec::new(),
             };
