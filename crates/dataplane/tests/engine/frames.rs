@@ -162,6 +162,13 @@ pub(crate) fn destination_mac(frame: &[u8]) -> MacAddr {
     FrameView::parse(frame).unwrap().destination
 }
 
+/// The addresses of a frame as they are on links: no source is anybody's destination.
+pub(crate) fn addresses_on_links(frame: &[u8]) -> Vec<u8> {
+    let mut addresses = frame[..12].to_vec();
+    addresses[6] ^= 2;
+    addresses
+}
+
 /// This untagged frame of IPv4 with a `native` header that names these ports, the one taken first first.
 pub(crate) fn source_routed(way: &[u8], path: u32, frame: &[u8]) -> Vec<u8> {
     let header = NativeHeader {
@@ -172,7 +179,7 @@ pub(crate) fn source_routed(way: &[u8], path: u32, frame: &[u8]) -> Vec<u8> {
         detours: &[],
         ether_type: EtherType::IPV4,
     };
-    let mut bytes = frame[..12].to_vec();
+    let mut bytes = addresses_on_links(frame);
     bytes.resize(header.len_bytes(), 0);
     header.emit(&mut bytes).unwrap();
     bytes.extend(&frame[14..]);
@@ -182,7 +189,7 @@ pub(crate) fn source_routed(way: &[u8], path: u32, frame: &[u8]) -> Vec<u8> {
 /// This untagged frame with a stack of labels that name these ports, the one taken first first.
 pub(crate) fn labelled(way: &[u8], path: u32, frame: &[u8]) -> Vec<u8> {
     let header = SrMplsHeader::new(way, MplsLabel::ordinary(path).unwrap()).unwrap();
-    let mut bytes = frame[..12].to_vec();
+    let mut bytes = addresses_on_links(frame);
     bytes.resize(header.len_bytes(), 0);
     header.emit(&mut bytes).unwrap();
     bytes.extend(frame);

@@ -84,6 +84,19 @@ fn read(positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
     Ok(Located { position, header_bytes: view.len_bytes() - HEADER_BYTES })
 }
 
+/// The octet of a frame whose bit says whether a source address is administered locally (IEEE 802 section 8).
+const SOURCE_OCTET: usize = 6;
+const LOCAL_BIT: u8 = 0x02;
+
+/// The addresses of a frame as they are on links: bridges learn sources and send nothing back to where they have
+/// learned a destination, but frames on source routes turn round behind them. So no source is anybody's destination.
+pub(super) fn on_links(addresses: &[u8]) -> [u8; ADDRESSES_BYTES] {
+    let mut marked = [0; ADDRESSES_BYTES];
+    marked.copy_from_slice(addresses);
+    marked[SOURCE_OCTET] ^= LOCAL_BIT;
+    marked
+}
+
 /// Takes so many bytes behind the addresses out of a frame.
 fn restore(buffer: &mut Buffer, bytes: usize) -> bool {
     let frame = buffer.bytes_mut();
@@ -91,6 +104,7 @@ fn restore(buffer: &mut Buffer, bytes: usize) -> bool {
         return false;
     }
     frame.copy_within(..ADDRESSES_BYTES, bytes);
+    frame[bytes + SOURCE_OCTET] ^= LOCAL_BIT;
     super::trim_front(buffer, bytes)
 }
 
@@ -175,7 +189,7 @@ impl RouteHeader {
         let (addresses, ether_type) = ethernet.ok_or(DropReason::MalformedEthernet)?;
         let path = Spi::new(path.0).map_err(|_| DropReason::NoPath)?;
         let mut header = Header { replaces: HEADER_BYTES, ..Header::EMPTY };
-        header.bytes[..ADDRESSES_BYTES].copy_from_slice(addresses);
+        header.bytes[..ADDRESSES_BYTES].copy_from_slice(&on_links(addresses));
         let mut written = [Detour { counter: 0, rejoin: 0, ports: &[] }; DETOURS_MAX];
         let mut count = 0;
         for (place, detour) in written.iter_mut().zip(&self.detours) {

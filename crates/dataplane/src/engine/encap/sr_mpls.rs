@@ -3,6 +3,7 @@
 //!
 //! The frame stands whole behind its header, as it does in a tunnel, and a copy of its addresses in front.
 
+use super::source_route::on_links;
 use super::{Carried, Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL};
 use catena_model::explain::HeaderLayer;
 use catena_model::limits::LABELLED_ROUTE_PORTS_MAX;
@@ -75,7 +76,7 @@ pub(super) fn write(ports: &[u8], frame: &[u8], path: PathId) -> Result<Header, 
         _ => DropReason::RouteUnfit,
     })?;
     let mut whole = Header::EMPTY;
-    whole.bytes[..ADDRESSES_BYTES].copy_from_slice(addresses);
+    whole.bytes[..ADDRESSES_BYTES].copy_from_slice(&on_links(addresses));
     whole.add(|room| made.emit(room)).map_err(|_| DropReason::MalformedSourceRoute)?;
     match sr_mpls::advance(whole.bytes_mut()) {
         Ok(Next::Pop(_)) => Ok(whole.with(&whole.bytes()[PORT_BYTES..])),
