@@ -11,6 +11,7 @@ mod index;
 mod meetings;
 mod oracle;
 mod pins;
+mod placement;
 mod port_numbers;
 mod preview;
 mod profiles;
