@@ -42,6 +42,11 @@ pub(crate) fn block(text: impl Display) {
     write(&escaped_lines(&text.to_string()));
 }
 
+/// How far a verb is that takes its time: where errors are said, so that its answer stays whole.
+pub(crate) fn progress(text: Arguments<'_>) {
+    eprintln!("{}", escaped(&text.to_string()));
+}
+
 /// What is said where errors are: the lines after the first stand further in, so that none looks
 /// like one of ours.
 pub(crate) fn complaint(message: &str) -> String {
