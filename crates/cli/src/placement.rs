@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::output::{Format, Table, block, say, table, tell};
 use catena_client::Draft;
-use catena_client::deploy::Document;
+use catena_client::deploy::{ChainDocument, Document};
 use catena_model::NodeName;
 use catena_model::placement::{PlacedFunction, PlacementRequest, Proposal, WayCost};
 use clap::Args;
@@ -28,7 +28,7 @@ pub(crate) fn run(
     arguments: &PlaceArguments,
     output: Format,
 ) -> Result<(), Failure> {
-    let chains: Vec<String> = document.chains.iter().map(|chain| chain.name()).collect();
+    let chains: Vec<String> = document.chains.iter().map(ChainDocument::name).collect();
     if chains.is_empty() {
         return Err(Failure::failed("the document has no chain whose functions could be placed"));
     }

@@ -3,11 +3,11 @@
 
 use crate::failure::Failure;
 use crate::top::sample::{bit_rate, rate};
-use catena_model::PathId;
 use catena_model::account::Volume;
 use catena_model::check::CheckReport;
 use catena_model::resource::Encapsulation;
 use catena_model::status::{ChainReport, ChainState, Comparison, Receipt};
+use catena_model::{NodeName, PathId};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -102,6 +102,9 @@ fn percentile(sorted: &[u64], hundredths: usize) -> Option<u64> {
     let rank = (sorted.len() * hundredths).div_ceil(100);
     sorted.get(rank.checked_sub(1)?).copied()
 }
+
+/// What came to the end of paths, and what was dropped on them, by node and path.
+type Counts = BTreeMap<(String, PathId), (Volume, u64)>;
 
 /// The user wants it to stop.
 struct Stopped;
@@ -233,12 +236,12 @@ impl<'g> Journey<'g> {
         }))
     }
 
-    /// What came to the end of paths, and what was dropped on them, by node and path.
-    fn counts(&mut self) -> Result<BTreeMap<(String, PathId), (Volume, u64)>, String> {
+    /// What is counted now; within: why it is not known.
+    fn counts(&mut self) -> Result<Counts, String> {
         let report = self.ground.report().map_err(|failure| failure.message)?;
         if !report.silent.is_empty() {
             let nodes = report.silent.iter().filter_map(|silent| silent.node.as_ref());
-            let nodes: Vec<&str> = nodes.map(|node| node.as_str()).collect();
+            let nodes: Vec<&str> = nodes.map(NodeName::as_str).collect();
             let whose = if nodes.is_empty() { "a node".into() } else { nodes.join(", ") };
             return Err(format!("{whose} told no counters: what it saw would be missing"));
         }
