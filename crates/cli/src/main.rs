@@ -26,6 +26,8 @@ mod node;
 mod output;
 mod path;
 mod path_compare;
+mod path_live;
+mod placement;
 mod plan;
 mod receipt;
 mod roles;

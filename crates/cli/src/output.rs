@@ -9,7 +9,7 @@ use comfy_table::presets;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::{self, Arguments, Display};
-use std::io::{ErrorKind, Write, stdout};
+use std::io::{ErrorKind, Write, stderr, stdout};
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -40,6 +40,12 @@ pub(crate) fn line(text: Arguments<'_>) {
 /// Writes what has lines of its own, such as a table.
 pub(crate) fn block(text: impl Display) {
     write(&escaped_lines(&text.to_string()));
+}
+
+/// How far a verb is that takes its time: where errors are said, so that its answer stays whole. Without anybody to
+/// read it the verb goes on.
+pub(crate) fn progress(text: Arguments<'_>) {
+    let _ = writeln!(stderr().lock(), "{}", escaped(&text.to_string()));
 }
 
 /// What is said where errors are: the lines after the first stand further in, so that none looks

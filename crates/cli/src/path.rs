@@ -19,7 +19,8 @@ pub(crate) enum PathCommand {
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
     },
-    /// What a chain would cost under each encapsulation: bytes, headers, entries. The planner says so; nothing is sent.
+    /// What a chain costs under each encapsulation: bytes, headers, entries, as the planner says; and what it carries,
+    /// measured.
     Compare(CompareArguments),
     /// One path with its hops.
     Show {

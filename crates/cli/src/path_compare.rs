@@ -1,9 +1,10 @@
 //! `catena path compare`: what a chain would cost under each encapsulation. Knows how to tell it; refuses to work it
-//! out.
+//! out. What is measured is `path_live`'s.
 
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::output::{Format, block, say, table, tell};
+use crate::path_live::{self, LiveArguments};
 use catena_model::resource::Encapsulation;
 use catena_model::status::{ComparedLeg, Comparison, NodeEntries};
 use catena_model::topology::NodeRole;
@@ -16,6 +17,8 @@ pub(crate) struct CompareArguments {
     /// These encapsulations alone, one after the other, such as nsh,source-route/native.
     #[arg(long, value_delimiter = ',', value_parser = encapsulation)]
     encap: Vec<Encapsulation>,
+    #[command(flatten)]
+    live: LiveArguments,
     /// How it is printed; wide: each header, and each node.
     #[arg(short, long, value_enum, default_value = "table")]
     output: Format,
@@ -27,11 +30,17 @@ fn encapsulation(name: &str) -> Result<Encapsulation, String> {
 }
 
 pub(crate) fn run(connection: &Connection, arguments: &CompareArguments) -> Result<(), Failure> {
-    let mut compared = connection.client()?.compare(&arguments.chain)?;
+    let stop = arguments.live.stop()?;
+    let client = connection.client()?;
+    let mut compared = client.compare(&arguments.chain)?;
     if !arguments.encap.is_empty() {
         let wanted =
             |one: &Encapsulation| compared.iter().find(|it| it.encapsulation == *one).cloned();
         compared = arguments.encap.iter().filter_map(wanted).collect();
+    }
+    if let Some(stop) = stop {
+        let chain = (&client, arguments.chain.as_str());
+        return path_live::run(chain, &compared, &arguments.live, stop, arguments.output);
     }
     tell(arguments.output, &compared, |is_wide| {
         summary(&compared);

@@ -4,6 +4,7 @@ use crate::connection::Connection;
 use crate::document::{DocumentArgument, Written};
 use crate::failure::Failure;
 use crate::output::{Format, say, tell};
+use crate::placement::{self, PlaceArguments};
 use catena_client::deploy::Deployment;
 use catena_client::{Client, Draft};
 use catena_model::preview::{ChangeKind, Plan, ResourceChange};
@@ -16,6 +17,8 @@ pub(crate) struct PlanArguments {
     /// What removing all that it declares would do, instead.
     #[arg(long)]
     undeploy: bool,
+    #[command(flatten)]
+    place: PlaceArguments,
     /// How it is printed.
     #[arg(short, long, value_enum, default_value = "table")]
     output: Format,
@@ -23,7 +26,11 @@ pub(crate) struct PlanArguments {
 
 pub(crate) fn run(connection: &Connection, arguments: &PlanArguments) -> Result<(), Failure> {
     let written = arguments.document.read()?;
-    let plan = draft(&connection.client()?, &written, arguments.undeploy)?.plan()?;
+    let draft = draft(&connection.client()?, &written, arguments.undeploy)?;
+    if arguments.place.place {
+        return placement::run(&draft, &written.document, &arguments.place, arguments.output);
+    }
+    let plan = draft.plan()?;
     let undeploy = if arguments.undeploy { " --undeploy" } else { "" };
     let file = arguments.document.file.display();
     let apply = format!("catena apply -f {file}{undeploy} --plan {}", plan.plan);

@@ -3,6 +3,7 @@
 
 use crate::client::unexpected;
 use crate::{Client, ClientError};
+use catena_model::placement::{PlacementRequest, Proposal};
 use catena_model::preview::{Applied, ApplyRequest, Plan};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -39,6 +40,14 @@ impl Draft {
     /// When the copy has idled out, or the controller does not answer.
     pub fn plan(&self) -> Result<Plan, ClientError> {
         self.outside.get(&self.path())
+    }
+
+    /// Hosts for functions of its chains.
+    ///
+    /// # Errors
+    /// When the copy has idled out, there is no such chain or function, or the controller does not answer.
+    pub fn placement(&self, request: &PlacementRequest) -> Result<Vec<Proposal>, ClientError> {
+        self.outside.post(&format!("{}/placement", self.path()), &json!(request))
     }
 
     /// Makes the changes: all of them, in one revision, or none.

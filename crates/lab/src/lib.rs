@@ -15,6 +15,7 @@ mod vocabulary;
 mod wiring;
 
 pub use error::{LabError, Result};
+pub use plots::{BarChart, draw_charts};
 pub use run::user_frames;
 pub use run::{
     Change, Comparison, Delays, DeploySample, Evidence, FaultOutcome, Isolation, Judged, LengthRow,

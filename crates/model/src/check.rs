@@ -48,8 +48,28 @@ pub enum CheckQuestion {
 pub struct Sighting {
     /// Number of the probe, or the digest of the packet that is followed.
     pub probe: u64,
+    /// When it was decided, of a probe; none: the node cannot tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<ClockTime>,
     /// The decision.
     pub action: ExplainAction,
+}
+
+/// A moment by a clock. Two moments can be compared if their clocks are one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ClockTime {
+    /// Which clock: another on each machine, and another after each of its starts.
+    pub clock: u64,
+    /// Nanoseconds since that began.
+    pub ns: u64,
+}
+
+impl ClockTime {
+    /// How long after another moment it is, in nanoseconds; none: their clocks are not one, or it is not after.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Option<u64> {
+        (self.clock == earlier.clock).then(|| self.ns.checked_sub(earlier.ns))?
+    }
 }
 
 /// What a check found.
@@ -59,6 +79,10 @@ pub struct CheckReport {
     pub chain: String,
     /// The findings, in order.
     pub findings: Vec<CheckFinding>,
+    /// How long small probes took from their first node to the end of their path, in nanoseconds, the shortest
+    /// first; those that passed as they should, and whose ends have one clock.
+    #[serde(default)]
+    pub delays_ns: Vec<u64>,
 }
 
 /// One line of a check.
@@ -78,5 +102,18 @@ impl CheckReport {
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.findings.iter().all(|finding| finding.is_ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_of_two_clocks_are_not_compared() {
+        let at = |clock, ns| ClockTime { clock, ns };
+        assert_eq!(at(1, 9).since(at(1, 4)), Some(5));
+        assert_eq!(at(1, 4).since(at(1, 9)), None);
+        assert_eq!(at(2, 9).since(at(1, 4)), None);
     }
 }

@@ -19,6 +19,7 @@ pub mod id;
 pub mod kernel;
 pub mod limits;
 mod merging;
+pub mod placement;
 pub mod preview;
 pub mod program;
 pub mod question;

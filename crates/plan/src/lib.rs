@@ -32,6 +32,7 @@ mod observed;
 mod paths;
 mod pins;
 mod place;
+mod placement;
 mod port_numbers;
 mod preview;
 mod programs;
@@ -68,6 +69,7 @@ pub use ledger::{
 pub use next::{converged, draining, next};
 pub use observed::{FunctionWatch, Observed, Silent};
 pub use paths::Paths;
+pub use placement::{PLACEMENT_HOSTS_MAX, PROVED_FUNCTIONS_MAX, placements};
 pub use port_numbers::{NumberBooks, PortNumbers, RestingNumber};
 pub use preview::preview;
 pub use programs::Programs;

@@ -2,7 +2,7 @@
 //! to ask; what is asked is `sample`'s, what a key does `screen`'s, what is shown `draw`'s.
 
 mod draw;
-mod sample;
+pub(crate) mod sample;
 mod screen;
 
 use crate::connection::Connection;

@@ -115,19 +115,19 @@ impl Sample {
 
 /// Growth per second. A counter that went back began anew with its data plane: what it has since is
 /// what it grew.
-pub(super) fn rate(before: u64, after: u64, passed: Duration) -> f64 {
+pub(crate) fn rate(before: u64, after: u64, passed: Duration) -> f64 {
     let grown = after.checked_sub(before).unwrap_or(after);
     let seconds = passed.as_secs_f64();
     if seconds > 0.0 { grown as f64 / seconds } else { 0.0 }
 }
 
 /// Growth of the bytes in bits per second; the counters may be foreign and are never multiplied.
-pub(super) fn bit_rate(before: Volume, after: Volume, passed: Duration) -> f64 {
+pub(crate) fn bit_rate(before: Volume, after: Volume, passed: Duration) -> f64 {
     rate(before.bytes, after.bytes, passed) * BITS_PER_BYTE
 }
 
 /// A number with a unit prefix, four places wide at most: `812`, `8.1k`, `812k`, `5.9G`.
-pub(super) fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     const PREFIXES: [&str; 5] = ["", "k", "M", "G", "T"];
     let mut value = value;
     let mut prefix = 0;

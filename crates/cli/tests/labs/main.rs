@@ -13,6 +13,7 @@ mod capture;
 mod chaos;
 mod clean_ends;
 mod command_line;
+mod comparing;
 mod deaths;
 mod doors;
 mod endings;

@@ -3,6 +3,7 @@
 use crate::engine::state::health::WatchDuty;
 use crate::engine::state::link_board::LinkBoard;
 use catena_model::NodeName;
+use catena_model::check::ClockTime;
 use std::hash::{BuildHasher, RandomState};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
@@ -39,6 +40,8 @@ pub struct EngineConfig {
     pub watch_duty: WatchDuty,
     /// How the links are, which all engines of a node share.
     pub links: Arc<LinkBoard>,
+    /// When its time began, by a clock that others may have, too; none: there is no such clock.
+    pub began: Option<ClockTime>,
 }
 
 impl EngineConfig {
@@ -58,6 +61,7 @@ impl EngineConfig {
             probe_secret: RandomState::new().hash_one(()),
             watch_duty: WatchDuty::Alone,
             links: Arc::new(LinkBoard::new(RandomState::new().hash_one(()))),
+            began: None,
         }
     }
 }

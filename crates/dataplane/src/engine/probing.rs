@@ -7,7 +7,7 @@ use crate::engine::observe::render;
 use crate::engine::packet::Packet;
 use crate::engine::{Engine, Passing};
 use catena_io::BufferPool;
-use catena_model::check::{CheckQuestion, Sighting};
+use catena_model::check::{CheckQuestion, ClockTime, Sighting};
 use catena_wire::probe::ProbeMark;
 
 impl Engine {
@@ -31,7 +31,9 @@ impl Engine {
         self.forward_vector(now_ns, std::iter::once(packet), pool, out, passing);
         // Copies are for taps, which say nothing of the path.
         notes.retain(|noted| noted.copy == 0);
-        self.checks.saw(probe, render::actions(&self.tables, &notes).into_iter());
+        let began = self.config.began;
+        let at = began.map(|began| ClockTime { ns: began.ns.saturating_add(now_ns), ..began });
+        self.checks.saw(probe, at, render::actions(&self.tables, &notes).into_iter());
     }
 
     /// Arms a check of a chain, sends its probes into a port, follows real packets, or answers what

@@ -1,11 +1,11 @@
 //! The kernel's tables, as the engine asks for them: gates for flows on their way, and clocks. Knows
 //! `fastpath`'s tables; refuses to know why a flow is put there.
 
+use super::clock;
 use crate::engine::{HandOver, Losses, OffloadTables, Passed};
 use catena_fastpath::{Event, FlowKey, Settings, Tables, Transform};
 use catena_model::account::Volume;
 use catena_model::limits::KERNEL_FLOWS_MAX;
-use rustix::time::{ClockId, clock_gettime};
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
@@ -122,8 +122,11 @@ impl OffloadTables for KernelTables {
 
     fn passed(&mut self, key: &FlowKey) -> Option<Passed> {
         let entry = self.tables.entry(key).ok().flatten()?;
-        let idle_ns =
-            if entry.seen_ns == 0 { u64::MAX } else { now_ns().saturating_sub(entry.seen_ns) };
+        let idle_ns = if entry.seen_ns == 0 {
+            u64::MAX
+        } else {
+            clock::now_ns().saturating_sub(entry.seen_ns)
+        };
         Some(Passed { packets: entry.packets, idle_ns })
     }
 
@@ -165,11 +168,4 @@ fn lost(tables: &Tables) -> Losses {
         copies_refused: tables.events(Event::CloneFailed),
         strays: tables.events(Event::Swallowed),
     }
-}
-
-/// The kernel's monotonic clock, in nanoseconds.
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
 }

@@ -6,6 +6,7 @@
 
 mod agent_connection;
 mod barrier;
+mod clock;
 mod control;
 mod control_socket;
 mod hand_off;
@@ -35,12 +36,13 @@ pub use standalone_workers::StandaloneWorkers;
 use crate::engine::EngineConfig;
 use catena_io::{IoError, TunnelReserve, share_one_heap};
 use catena_model::NodeName;
+use catena_model::check::ClockTime;
 use control::Control;
 use control_socket::ControlSocket;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use underlay::UNDERLAY_SOCKETS;
 use worker_pool::{WorkerPool, WorkerPoolParts};
 
@@ -156,6 +158,8 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
     let engine = EngineConfig {
         slice_bits_per_second: config.slice_bits_per_second,
         flood_frames_per_second: config.flood_frames_per_second,
+        // Nobody reads it within the sandbox.
+        began: clock::identity(Path::new("/proc")).map(|clock| ClockTime { clock, ns: 0 }),
         ..EngineConfig::new(config.node.clone())
     };
     let parts = WorkerPoolParts {

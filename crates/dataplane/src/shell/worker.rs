@@ -5,6 +5,7 @@
 //! whatever takes time or may fail in many ways is done by the control thread before.
 
 use super::barrier::Rendezvous;
+use super::clock;
 use super::hand_off::HandOff;
 use super::kernel_tables::KernelTables;
 use super::order::{Order, Report, Reports};
@@ -19,6 +20,7 @@ use crate::engine::{
 use catena_fastpath::Queues;
 use catena_io::{BufferPool, IoError, PacketRing, Poller, rest};
 use catena_model::account::NodeCounters;
+use catena_model::check::ClockTime;
 use catena_model::explain::{ExplainAt, FrameBytes};
 use catena_model::id::PortId;
 use catena_model::{CounterScope, DropReason, PathId};
@@ -91,7 +93,7 @@ impl Worker {
     /// # Errors
     /// No descriptor is left.
     pub(super) fn new(
-        config: EngineConfig,
+        mut config: EngineConfig,
         orders: Receiver<Order>,
         waker: Waker,
         reports: Reports,
@@ -99,6 +101,7 @@ impl Worker {
     ) -> Result<Self, IoError> {
         let mut poller = Poller::new()?;
         poller.add(&waker, TOKEN_BELL)?;
+        config.began = config.began.map(|began| ClockTime { ns: clock::now_ns(), ..began });
         Ok(Self {
             engine: Engine::new(config),
             pool: BufferPool::new(POOL_BUFFERS),

@@ -4,10 +4,11 @@ use crate::frames::flow;
 use crate::rig::{Behaviour, Rig};
 use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, packet_v6, with_chain};
 use catena_model::DropReason;
-use catena_model::check::{CheckQuestion, Sighting};
+use catena_model::check::{CheckQuestion, ClockTime, Sighting};
 use catena_model::explain::{ExplainAction, FrameBytes};
 use catena_model::resource::Encapsulation;
 use catena_wire::probe::{ProbeCarrier, ProbeFrame, ProbeMark};
+use std::collections::BTreeSet;
 
 const SEAL: u64 = 0x5ea1;
 const NODES: usize = 3;
@@ -136,4 +137,21 @@ fn without_a_check_a_packet_with_a_mark_is_a_packet_and_few_checks_are_on_at_a_t
     rig.send("S", &frame);
     assert_eq!(rig.take("D").len(), 1, "it is a packet again");
     assert!(rig.check_chain(0, &other(8)).is_ok(), "they ended");
+}
+
+#[test]
+fn a_probe_is_told_of_with_the_time_by_the_clock_that_nodes_share() {
+    let town = || with_chain(Encapsulation::Nsh, &[&["v1"], &["v2"]]);
+    let times = |began| {
+        let mut rig = Rig::with(town(), |config| config.began = began, 512);
+        rig.now_ns = 5;
+        arm(&mut rig);
+        let frame = probe(&rig, 7, true, CHAINED_PORT, 0);
+        inject(&mut rig, frame);
+        let all = (0..2).flat_map(|node| seen(&mut rig, node).into_iter().map(|one| one.at));
+        all.collect::<BTreeSet<_>>()
+    };
+    let began = ClockTime { clock: 9, ns: 1_000 };
+    assert_eq!(times(Some(began)), BTreeSet::from([Some(ClockTime { clock: 9, ns: 1_005 })]));
+    assert_eq!(times(None), BTreeSet::from([None]), "without such a clock nothing is said");
 }

@@ -49,12 +49,31 @@ fn register() {
 pub(crate) fn draw(figure: &Figure, folder: &Path) -> Result<Vec<PathBuf>, (PathBuf, String)> {
     register();
     let svg = folder.join(format!("{}.svg", figure.file));
-    paint(&SVGBackend::new(&svg, SIZE).into_drawing_area(), figure)
+    let one = std::slice::from_ref(figure);
+    paint_sheet(&SVGBackend::new(&svg, SIZE).into_drawing_area(), one)
         .map_err(|error| (svg.clone(), error))?;
     let png = folder.join(format!("{}.png", figure.file));
-    paint(&BitMapBackend::new(&png, SIZE).into_drawing_area(), figure)
+    paint_sheet(&BitMapBackend::new(&png, SIZE).into_drawing_area(), one)
         .map_err(|error| (png.clone(), error))?;
     Ok(vec![svg, png])
+}
+
+/// Writes figures below one another into one file, as its ending says: `svg` or `png`.
+pub(crate) fn draw_sheet(figures: &[Figure], file: &Path) -> Result<(), String> {
+    register();
+    let count = u32::try_from(figures.len()).unwrap_or(u32::MAX);
+    let size = (SIZE.0, SIZE.1.saturating_mul(count));
+    match file.extension().and_then(|ending| ending.to_str()) {
+        Some("svg") => paint_sheet(&SVGBackend::new(file, size).into_drawing_area(), figures),
+        Some("png") => paint_sheet(&BitMapBackend::new(file, size).into_drawing_area(), figures),
+        _ => Err("its name ends in neither .svg nor .png".into()),
+    }
+}
+
+fn paint_sheet<B: DrawingBackend>(area: &DrawingArea<B, Shift>, figures: &[Figure]) -> Painted {
+    let parts = area.split_evenly((figures.len(), 1));
+    parts.iter().zip(figures).try_for_each(|(part, figure)| paint(part, figure))?;
+    area.present().map_err(|error| error.to_string())
 }
 
 type Painted = Result<(), String>;
@@ -77,7 +96,7 @@ fn paint<B: DrawingBackend>(area: &DrawingArea<B, Shift>, figure: &Figure) -> Pa
         let y = i32::try_from(index).unwrap_or_default() * 17 + 4;
         lower.draw_text(line, &style, (20, y)).map_err(told)?;
     }
-    area.present().map_err(told)
+    Ok(())
 }
 
 fn wrap(text: &str) -> Vec<String> {
@@ -350,6 +369,23 @@ mod tests {
             let png = std::fs::read(&files[1]).unwrap();
             assert!(png.starts_with(b"\x89PNG") && png.len() > 5_000);
         }
+    }
+
+    #[test]
+    fn a_sheet_has_all_its_figures_in_the_form_that_its_name_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let figures =
+            ["first", "second"].map(|file| figure(file, Form::Bars(vec![bar(file, 2.0)]), &[]));
+        let at = |name: &str| folder.path().join(name);
+        draw_sheet(&figures, &at("both.svg")).unwrap();
+        let svg = std::fs::read_to_string(at("both.svg")).unwrap();
+        assert!(svg.contains("first") && svg.contains("second"), "{svg}");
+        draw_sheet(&figures, &at("both.png")).unwrap();
+        let png = std::fs::read(at("both.png")).unwrap();
+        let height = u32::from_be_bytes(png[20..24].try_into().unwrap());
+        assert_eq!(height, 2 * SIZE.1);
+        assert!(draw_sheet(&figures, &at("both.pdf")).unwrap_err().contains(".png"));
+        assert!(draw_sheet(&figures, Path::new("/nonexistent/x.png")).is_err());
     }
 
     #[test]

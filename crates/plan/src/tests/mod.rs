@@ -12,6 +12,7 @@ mod losses;
 mod meetings;
 mod oracle;
 mod pins;
+mod placement;
 mod port_numbers;
 mod preview;
 mod profiles;

@@ -171,7 +171,6 @@ pub(super) async fn receipt(view: &View) -> Result<Response, Problem> {
     })?)
 }
 
-/// Changes what is given; the receipt that it answers is that of this change.
 /// What a chain would cost under each encapsulation.
 pub(super) async fn compare(view: &View) -> Result<Response, Problem> {
     let View { app, situation, call, .. } = view;
@@ -184,6 +183,7 @@ pub(super) async fn compare(view: &View) -> Result<Response, Problem> {
     view.told(&tokio::task::block_in_place(compared))
 }
 
+/// Changes what is given; the receipt that it answers is that of this change.
 pub(super) async fn patch(view: &View) -> Result<Response, Problem> {
     let View { app, call, identity, .. } = view;
     let change: ChainUpdate = body(call)?;

@@ -15,6 +15,7 @@ mod metrics;
 mod node_slices;
 mod openapi;
 mod paths;
+mod placement;
 mod plan;
 mod problem;
 mod route;

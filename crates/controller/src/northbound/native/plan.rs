@@ -56,7 +56,7 @@ fn maker(view: &View) -> Maker {
 }
 
 /// The draft that is named.
-fn draft(view: &View) -> Result<OpenDraft, Problem> {
+pub(super) fn draft(view: &View) -> Result<OpenDraft, Problem> {
     let id = &view.call.name;
     view.app.drafts.get(id, &maker(view)).ok_or_else(|| Problem::no_draft(id))
 }

@@ -9,7 +9,7 @@ use super::plan::DraftReport;
 use super::route::{Route, route, streamed};
 use super::{
     bulk, chains, check, explain, forget, functions, graphs, instances, links, metrics,
-    node_slices, openapi, paths, plan, slices, status, tokens, watch,
+    node_slices, openapi, paths, placement, plan, slices, status, tokens, watch,
 };
 use crate::northbound::answers::NDJSON;
 use crate::northbound::routes::Entry;
@@ -19,6 +19,7 @@ use catena_model::account::SliceCounters;
 use catena_model::check::CheckReport;
 use catena_model::discovery::LinkReport;
 use catena_model::event::EventLine;
+use catena_model::placement::{PlacementRequest, Proposal};
 use catena_model::preview::{Applied, ApplyRequest, Plan};
 use catena_model::resource::FunctionSettings;
 use catena_model::slice::{InjectedSlice, SliceDocument, SliceReport};
@@ -178,6 +179,15 @@ pub(super) static ROUTES: &[Route] = &[
         )
         .takes(one::<ApplyRequest>)
         .answers(one::<Applied>),
+    route("POST", "/v1/plan/{draft}/placement", Operator, |view| {
+        Box::pin(placement::propose(view))
+    })
+    .named(
+        "ProposeHosts",
+        "Hosts for functions of a draft's chains that stand nowhere, or may stand elsewhere.",
+    )
+    .takes(one::<PlacementRequest>)
+    .answers(many::<Proposal>),
     route("DELETE", "/v1/plan/{draft}", Tenant, |view| Box::pin(plan::close(view)))
         .named("CloseDraft", "Throws a draft away."),
     streamed("/v1/bulk", Tenant, bulk::answer)

@@ -220,3 +220,37 @@ fn paths_and_tables_of_a_node_tell_what_a_chain_has_become() {
     let short = chain["id"].as_str().unwrap().get(..8).unwrap().to_owned();
     assert_eq!(controller.get(&format!("/v1/chains/{short}"))["name"], "web");
 }
+
+#[test]
+fn hosts_are_proposed_for_a_draft_and_what_is_not_there_is_refused_by_name() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = Controller::start(open(data.path()));
+    let _agent = FakeAgent::connect(&controller.data, "host1", 1, controller.southbound);
+    let lab = Lab::new(&controller);
+    let draft = drafted(&controller, &lab);
+    let ask = |request: Value| {
+        let path = format!("/v1/plan/{}/placement", draft.id);
+        controller.call("POST", &path, Some(&request))
+    };
+    let (status, proposals) = ask(json!({"chains": ["web"], "free": ["v1"]}));
+    assert_eq!(status, 200, "{proposals}");
+    let function = json!({"function": "v1", "now": ["host1"], "host": "host1", "rack": ["host1"]});
+    let cost = json!({"racks": 1, "ports": 0, "pathlets": 0});
+    let proposal = json!({
+        "chain": "web", "trouble": null, "functions": [function], "now": cost, "proposed": cost,
+        "racks_least": 1, "ports_least": 0, "is_proved": true,
+    });
+    assert_eq!(proposals, json!([proposal]));
+    let refusals = [
+        (json!({"chains": ["rest"]}), 404, "rest"),
+        (json!({"chains": []}), 400, "'chains' names no chain"),
+        (json!({"chains": ["web"], "free": ["v2"]}), 404, "called 'v2'; they have v1"),
+        (json!({"chains": ["web"], "per_host": 0}), 400, "1 to 64 functions, not 0"),
+        (json!({"chains": ["web"], "hosts": 3}), 400, "hosts"),
+    ];
+    for (request, status, word) in refusals {
+        let (answered, why) = ask(request);
+        assert_eq!(answered, status, "{why}");
+        assert!(why["detail"].as_str().unwrap().contains(word), "{why}");
+    }
+}

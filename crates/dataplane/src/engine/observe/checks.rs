@@ -7,7 +7,7 @@
 //! while after its end, for probes that a function kept.
 
 use crate::engine::packet::Packet;
-use catena_model::check::Sighting;
+use catena_model::check::{ClockTime, Sighting};
 use catena_model::explain::ExplainAction;
 use catena_wire::probe::ProbeMark;
 
@@ -85,11 +85,17 @@ impl Checks {
         self.0.iter().any(|armed| armed.seal == mark.seal).then_some(mark)
     }
 
-    pub(crate) fn saw(&mut self, mark: ProbeMark, actions: impl Iterator<Item = ExplainAction>) {
+    pub(crate) fn saw(
+        &mut self,
+        mark: ProbeMark,
+        at: Option<ClockTime>,
+        actions: impl Iterator<Item = ExplainAction>,
+    ) {
         let probe = mark.number;
         if let Some(armed) = self.of(mark.seal) {
             let room = SIGHTINGS_MAX.saturating_sub(armed.sightings.len());
-            armed.sightings.extend(actions.take(room).map(|action| Sighting { probe, action }));
+            let sightings = actions.take(room).map(|action| Sighting { probe, at, action });
+            armed.sightings.extend(sightings);
         }
     }
 }

@@ -94,7 +94,9 @@ impl Follows {
         follow.digest = Some(digest);
         follow.passes.retain(|pass| pass.digest == digest);
         let actions = follow.passes.iter().flat_map(|pass| &pass.actions);
-        Ok(actions.map(|action| Sighting { probe: digest, action: action.clone() }).collect())
+        let sighting =
+            |action: &ExplainAction| Sighting { probe: digest, at: None, action: action.clone() };
+        Ok(actions.map(sighting).collect())
     }
 
     fn forget_idle(&mut self, now_ns: u64) {

@@ -78,6 +78,7 @@ impl Rehearsal {
             probe_secret: 0,
             watch_duty: WatchDuty::Alone,
             links: Arc::new(LinkBoard::new(0)),
+            began: None,
         });
         engine.replace_tables(tables);
         Self {

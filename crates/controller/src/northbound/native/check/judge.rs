@@ -1,7 +1,7 @@
 //! What the sightings of a path's probes mean. Knows what a sound chain does with a probe and names
 //! the first thing that went otherwise; pure.
 
-use catena_model::check::{CheckFinding, Sighting};
+use catena_model::check::{CheckFinding, ClockTime, Sighting};
 use catena_model::explain::ExplainAction;
 use catena_model::program::HopKind;
 use catena_model::{DropReason, NodeName, PathId};
@@ -53,6 +53,8 @@ struct Trail {
     nodes: Vec<NodeName>,
     dropped: Option<(NodeName, DropReason)>,
     has_finished: bool,
+    /// When it was classified, and when it was at the end.
+    times: [Option<ClockTime>; 2],
 }
 
 impl Trail {
@@ -70,9 +72,9 @@ impl Trail {
                 if let ExplainAction::Branched { .. } | ExplainAction::Sliced { port: None, .. } =
                     sighting.action
                 {
-                    trail.has_finished = true;
+                    (trail.has_finished, trail.times[1]) = (true, sighting.at);
                 } else if !is_elsewhere {
-                    trail.take(node, &sighting.action, &mut chosen);
+                    trail.take(node, sighting, &mut chosen);
                 }
             }
         }
@@ -80,10 +82,10 @@ impl Trail {
         trail
     }
 
-    fn take(&mut self, node: &NodeName, action: &ExplainAction, chosen: &mut Visit) {
-        match action {
+    fn take(&mut self, node: &NodeName, sighting: &Sighting, chosen: &mut Visit) {
+        match &sighting.action {
             ExplainAction::Classified { .. } | ExplainAction::Sliced { .. } => {
-                self.is_classified = true;
+                (self.is_classified, self.times[0]) = (true, sighting.at);
             }
             ExplainAction::Forwarded { position, function, .. } => {
                 chosen.index = position.index;
@@ -100,7 +102,9 @@ impl Trail {
             ExplainAction::Encapsulated { to, added_bytes, .. } => {
                 self.sent.push((node.clone(), to.clone(), *added_bytes));
             }
-            ExplainAction::Finished { .. } => self.has_finished = true,
+            ExplainAction::Finished { .. } => {
+                (self.has_finished, self.times[1]) = (true, sighting.at);
+            }
             ExplainAction::Dropped { reason } => self.dropped = Some((node.clone(), *reason)),
             _ => {}
         }
@@ -121,15 +125,27 @@ fn path_after(action: &ExplainAction) -> Option<PathId> {
     }
 }
 
+/// The functions that probes must visit.
+fn names<'r>(sent: &Sent<'r>) -> Vec<&'r str> {
+    let through = sent.record.hops.iter().filter(|hop| hop.kind == HopKind::Through);
+    through.map(|hop| hop.name.as_str()).collect()
+}
+
+/// How long the small probes took that passed as they should, in nanoseconds; those whose ends have one clock.
+pub(super) fn delays(sent: &Sent<'_>, seen: &Seen) -> Vec<u64> {
+    let names = names(sent);
+    let trails = sent.small.clone().map(|probe| Trail::of(probe, sent.path, seen));
+    let whole = trails.filter(|trail| fault(sent, trail, &names).is_none());
+    let delays = whole.filter_map(|trail| match trail.times {
+        [Some(began), Some(ended)] => ended.since(began),
+        _ => None,
+    });
+    delays.collect()
+}
+
 /// Judges a path.
 pub(super) fn findings(sent: &Sent<'_>, seen: &Seen) -> Vec<CheckFinding> {
-    let names: Vec<&str> = sent
-        .record
-        .hops
-        .iter()
-        .filter(|hop| hop.kind == HopKind::Through)
-        .map(|hop| hop.name.as_str())
-        .collect();
+    let names = names(sent);
     let mut faults: BTreeMap<String, (usize, Option<String>)> = BTreeMap::new();
     let mut whole = 0;
     for probe in sent.small.clone() {

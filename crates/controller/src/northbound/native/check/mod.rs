@@ -48,7 +48,7 @@ pub(super) async fn chain(view: &View) -> Result<Response, Problem> {
         // Not the name: somebody may hand this line to a shell.
         let fix = Some(format!("catena chain show {}", chain.id));
         findings.push(CheckFinding { is_ok: false, text, fix });
-        return view.told(&CheckReport { chain: name, findings });
+        return view.told(&CheckReport { chain: name, findings, delays_ns: Vec::new() });
     }
     let mut batches = Vec::new();
     let mut first = 1;
@@ -74,17 +74,20 @@ pub(super) async fn chain(view: &View) -> Result<Response, Problem> {
         }
     }
     for batch in &batches {
-        let (port, frames) = (batch.port, batch.frames.clone());
-        let inject = Question::Check(CheckQuestion::Inject { seal, port, frames });
-        app.fleet
-            .ask(&batch.node, &inject)
-            .await
-            .map_err(|why| Problem::conflict(format!("The probes cannot be sent: {why}.")))?;
+        // One by one: none waits for another on its way.
+        for frame in &batch.frames {
+            let (port, frames) = (batch.port, vec![frame.clone()]);
+            let inject = Question::Check(CheckQuestion::Inject { seal, port, frames });
+            app.fleet
+                .ask(&batch.node, &inject)
+                .await
+                .map_err(|why| Problem::conflict(format!("The probes cannot be sent: {why}.")))?;
+        }
     }
     let sent: Vec<Sent<'_>> = batches.iter().filter_map(|batch| sent(batch, &paths)).collect();
-    let found = watch(app, seal, &nodes, &sent).await;
+    let (found, delays_ns) = watch(app, seal, &nodes, &sent).await;
     findings.extend(found);
-    view.told(&CheckReport { chain: name, findings })
+    view.told(&CheckReport { chain: name, findings, delays_ns })
 }
 
 fn sent<'r>(batch: &'r Batch, paths: &[(PathId, &'r PathRecord)]) -> Option<Sent<'r>> {
@@ -101,13 +104,13 @@ fn sent<'r>(batch: &'r Batch, paths: &[(PathId, &'r PathRecord)]) -> Option<Sent
     })
 }
 
-/// Looks until every probe has come through, or the time is over.
+/// Looks until every probe has come through, or the time is over. Answers what was found, and how long probes took.
 async fn watch(
     app: &App,
     seal: u64,
     nodes: &[catena_model::NodeName],
     sent: &[Sent<'_>],
-) -> Vec<CheckFinding> {
+) -> (Vec<CheckFinding>, Vec<u64>) {
     let question = Question::Check(CheckQuestion::Sightings { seal });
     let deadline = Instant::now() + WAIT;
     loop {
@@ -120,7 +123,10 @@ async fn watch(
         let findings: Vec<CheckFinding> =
             sent.iter().flat_map(|sent| judge::findings(sent, &seen)).collect();
         if findings.iter().all(|finding| finding.is_ok) || Instant::now() >= deadline {
-            return findings;
+            let delays = sent.iter().flat_map(|sent| judge::delays(sent, &seen));
+            let mut delays: Vec<u64> = delays.collect();
+            delays.sort_unstable();
+            return (findings, delays);
         }
         tokio::time::sleep(LOOKS).await;
     }

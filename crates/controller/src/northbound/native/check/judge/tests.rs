@@ -116,7 +116,7 @@ fn lines(met: &[(&str, Vec<ExplainAction>)]) -> Vec<(bool, String)> {
     let mut seen = Seen::new();
     for (name, actions) in met {
         let sightings = (1..=3).flat_map(|probe| {
-            actions.iter().map(move |action| Sighting { probe, action: action.clone() })
+            actions.iter().map(move |action| Sighting { probe, at: None, action: action.clone() })
         });
         seen.insert(node(name), sightings.collect());
     }
@@ -206,13 +206,13 @@ fn a_frame_too_large_says_what_the_data_network_must_carry() {
     let mut seen = Seen::new();
     for (name, actions) in sound() {
         let sightings = (1..=2).flat_map(|probe| {
-            actions.clone().into_iter().map(move |action| Sighting { probe, action })
+            actions.clone().into_iter().map(move |action| Sighting { probe, at: None, action })
         });
         seen.insert(node(name), sightings.collect());
     }
     let mut large = sound().remove(0).1;
     large.push(ExplainAction::Dropped { reason: DropReason::MtuExceeded });
-    let large = large.into_iter().map(|action| Sighting { probe: 3, action });
+    let large = large.into_iter().map(|action| Sighting { probe: 3, at: None, action });
     seen.get_mut(&node("host1")).unwrap().extend(large);
     let (record, entry) = (record(), node("host1"));
     let sent = Sent {
@@ -230,4 +230,30 @@ fn a_frame_too_large_says_what_the_data_network_must_carry() {
         "path 42: a 1514 B frame dropped at host1: mtu_exceeded (needs 1574)"
     );
     assert!(found[1].fix.as_ref().unwrap().contains("1574 B"), "{found:?}");
+}
+
+#[test]
+fn delays_are_those_of_probes_that_passed_between_ends_of_one_clock() {
+    let timed = |clocks: [u64; 2], met: Vec<(&str, Vec<ExplainAction>)>| {
+        let mut seen = Seen::new();
+        for ((name, actions), (clock, ns)) in
+            met.into_iter().zip(clocks.into_iter().zip([100, 350]))
+        {
+            let sightings = (1..=2).flat_map(|probe| {
+                let at = Some(ClockTime { clock, ns: ns + 10 * probe * probe });
+                actions.clone().into_iter().map(move |action| Sighting { probe, at, action })
+            });
+            seen.insert(node(name), sightings.collect());
+        }
+        let (record, entry) = (record(), node("host1"));
+        let (way, path, small) = ("path 42".into(), PathId(42), 1..3);
+        let (record, node) = (&record, &entry);
+        let sent = Sent { way, path, record, node, small, large: 3, large_bytes: 1_514 };
+        delays(&sent, &seen)
+    };
+    assert_eq!(timed([7, 7], sound()), [250, 250]);
+    assert_eq!(timed([7, 8], sound()), [0; 0], "nobody can tell");
+    let mut lost = sound();
+    lost[1].1.pop();
+    assert_eq!(timed([7, 7], lost), [0; 0], "it did not come to the end");
 }

@@ -1,0 +1,50 @@
+//! The clock that all processes of a machine share, and by what it is known again. Knows the kernel; refuses to know
+//! what is timed.
+
+use rustix::time::{ClockId, clock_gettime};
+use std::path::Path;
+
+/// The kernel's monotonic clock, in nanoseconds.
+pub(super) fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+/// Tells that clock from those of other machines, of other starts of this one, and of time namespaces
+/// (`time_namespaces(7)`); none: it cannot be known.
+pub(super) fn identity(proc: &Path) -> Option<u64> {
+    let boot = std::fs::read_to_string(proc.join("sys/kernel/random/boot_id")).ok()?;
+    let digits: String = boot.chars().filter(char::is_ascii_hexdigit).collect();
+    let (high, low) = digits.split_at_checked(16)?;
+    let number = |digits| u64::from_str_radix(digits, 16).ok();
+    let namespace = match std::fs::read_link(proc.join("self/ns/time")) {
+        Ok(link) => link.to_string_lossy().chars().filter(char::is_ascii_digit).collect(),
+        Err(_) => String::from("0"),
+    };
+    Some(number(high)? ^ number(low)? ^ namespace.parse::<u64>().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_one_clock_and_another_start_has_another() {
+        let own = identity(Path::new("/proc"));
+        assert!(own.is_some() && own == identity(Path::new("/proc")));
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(identity(folder.path()), None);
+        let random = folder.path().join("sys/kernel/random");
+        std::fs::create_dir_all(&random).unwrap();
+        let mut found = Vec::new();
+        for boot in ["3f2a4b6c-0000-4000-8000-000000000001", "3f2a4b6c-0000-4000-8000-000000000002"]
+        {
+            std::fs::write(random.join("boot_id"), format!("{boot}\n")).unwrap();
+            found.push(identity(folder.path()).unwrap());
+        }
+        assert_ne!(found[0], found[1]);
+        std::fs::write(random.join("boot_id"), "no number\n").unwrap();
+        assert_eq!(identity(folder.path()), None);
+    }
+}
