@@ -68,7 +68,7 @@ pub use ledger::{
 pub use next::{converged, draining, next};
 pub use observed::{FunctionWatch, Observed, Silent};
 pub use paths::Paths;
-pub use port_numbers::{NumberBooks, PortNumbers, RestingNumber};
+pub use port_numbers::{Identities, NumberBooks, PortNumbers, RestingNumber};
 pub use preview::preview;
 pub use programs::Programs;
 pub use receipt::Changes;
