@@ -12,7 +12,8 @@ from captures import IDENTITY_BYTES, IPV4, IPV6, MPLS, NSH, UDP, Unreadable, ben
 SOURCE_ROUTE = b"\x88\xb5"
 VLAN = b"\x81\x00"
 NATIVE, SAFE, CLASSIC = "source-route/native", "source-route/safe-9", "source-route/classic-80"
-LABELS = "source-route/sr-mpls"
+LABELS, NUMBER = "source-route/sr-mpls", "source-route/polka"
+RESIDUE_ROUTE = b"\x88\xb6"
 TUNNELS = {4790: "nsh", 6635: "mpls"}  # VXLAN-GPE, MPLS over UDP (RFC 7510)
 VXLAN_GPE_BYTES, GPE_OF_NSH = 8, 4
 VERSION, WIDTHS = 1, (4, 6, 8)
@@ -27,8 +28,9 @@ PORT_LABELS, PATH_LABELS = range(0xFFF00, 0x100000), range(16, 0x80000)
 # One way in a frame: its ports by position (position 1 first), how many are still to be taken, whose packet it
 # is, its ways round dead cables, and the frame behind the header, addresses in front as they always are. Where the
 # header stands in the place of the destination address, that is nobody's. Where ports that were taken are gone
-# from the header, `ttl` is how many nodes it may still pass; None where they stay.
-Route = namedtuple("Route", "ports counter path detours inner ttl", defaults=(None,))
+# from the header, `ttl` is how many nodes it may still pass; None where they stay. Where one number stands for all
+# ports, that is (number, pass, its degree), and no port is told apart.
+Route = namedtuple("Route", "ports counter path detours inner ttl number", defaults=(None, None))
 # A way round the cable at a position: where the way goes on, and ports by position.
 Detour = namedtuple("Detour", "counter rejoin ports")
 
@@ -43,6 +45,8 @@ def profile_of(frame):
         return NATIVE
     if frame[12:14] == MPLS:
         return LABELS
+    if frame[12:14] == RESIDUE_ROUTE:
+        return NUMBER
     if frame[12:14] != VLAN or frame[16:18] != MPLS or len(frame) < 22:
         return None
     vlan, label = struct.unpack("!H", frame[14:16])[0] & 0x0FFF, int.from_bytes(frame[18:21], "big") >> 4
@@ -55,6 +59,8 @@ def read_route(frame):
     profile = profile_of(frame)
     if profile == LABELS:
         return read_labels(frame)
+    if profile == NUMBER:
+        return read_number(frame)
     return read_native(frame) if profile == NATIVE else read_marked(frame, profile == SAFE)
 
 
@@ -74,6 +80,30 @@ def read_labels(frame):
     if 0 in way or not ttl or any(frame[at:at + 4]):
         raise Malformed(f"ports {way}, time to live {ttl}, control word {frame[at:at + 4].hex()}")
     return Route(way[::-1], len(way), label, (), frame[at + 4:], ttl)
+
+
+def read_number(frame):
+    """The number of a way in a frame of EtherType 0x88b6."""
+    octet(frame, 18)
+    version, turn, degree, hops, flags, length = frame[14] >> 4, frame[14] & 0x0F, *frame[15:19]
+    at = 19 + length
+    if version != VERSION or degree not in (8, 16) or not length or length * 8 % degree or flags & ~FLAG_PATH:
+        raise Malformed(f"version {version}, degree {degree}, flags {flags:#04x}, {length} octets")
+    path = None
+    if flags & FLAG_PATH:
+        octet(frame, at + 2)
+        path, at = int.from_bytes(frame[at:at + 3], "big"), at + 3
+    octet(frame, at + 1)
+    number = int.from_bytes(frame[19:19 + length], "big"), turn, degree
+    return Route((), hops, path, (), frame[:12] + frame[at:], None, number)
+
+
+def remainder(number, polynomial):
+    """What a polynomial over GF(2) leaves of another, coefficients as bits."""
+    degree = polynomial.bit_length()
+    while number.bit_length() >= degree:
+        number ^= polynomial << number.bit_length() - degree
+    return number
 
 
 def stepped(route):

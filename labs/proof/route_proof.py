@@ -5,13 +5,14 @@ named it, and the same bytes behind it.
 
 Links nothing of Catena. Reads classic pcap files of what came in at every link, and a JSON description:
 
-    {"nodes": {"h1": "host", "a1": "switch"},
+    {"nodes": {"h1": "host", "a1": "switch"}, "identities": {"a1": [65579, 65581]},
      "cables": [[{"node": "h1", "interface": "l-a1"}, {"node": "a1", "interface": "l-h1"}]],
      "links": [{"node": "a1", "interface": "l-h1", "number": 1}],
      "captures": [{"node": "a1", "interface": "l-h1", "pcap": "a1.l-h1.pcap", "lost": 0}],
      "walks": 1000, "faults": [{"node": "a1", "interface": "l-h1"}]}
 
-The cables are those that were plugged, the numbers those that the controller tells of (GET /v1/links). `walks`, if it
+The cables are those that were plugged, the numbers those that the controller tells of (GET /v1/links), the identities what
+nodes divide by where one number stands for all ports (GET /v1/nodes). `walks`, if it
 is given, is how many there must have been. `faults` are the ends of cables that failed meanwhile: a walk whose
 next port leads into one of them and that was seen no further is lost there, and counted. A frame may go round a cable by the detour that it brings with it. A frame that came in by a link has left the far end of its cable, so what
 comes in everywhere says by which link each node has sent what. The frames of one walk are known by the datagram in
@@ -34,11 +35,12 @@ from collections import Counter, defaultdict, namedtuple
 
 import captures
 from captures import Unreadable, Verdict
-from carriers import Malformed, detoured, frames, identity, is_hello, profile_of, read_route, stepped
+from carriers import (Malformed, detoured, frames, identity, is_hello, profile_of, read_route, remainder,
+                      stepped)
 
 KINDS = ("malformed", "port", "counter", "walk", "twice", "altered", "capture")
 
-UNFINISHED = "unfinished"
+UNFINISHED, UNSEEN = "unfinished", "unseen"
 
 Sight = namedtuple("Sight", "node interface route")
 
@@ -61,6 +63,14 @@ class Fabric:
         if missing or twice:
             raise Unreadable(f"links without a number: {missing}; numbers given twice: {twice}")
         self.taken = set(taken)
+        self.identities = lab.get("identities", {})
+
+    def named(self, node, route):
+        """The port that a node reads from the number of a way; None if it has nothing to divide by."""
+        number, turn, degree = route.number
+        own = self.identities.get(node, ())
+        fits = turn < len(own) and own[turn].bit_length() == degree + 1
+        return remainder(number, own[turn]) if fits else None
 
 
 def read_sights(lab, folder, fabric, verdict):
@@ -112,6 +122,18 @@ def in_order(walk, fabric):
     return ordered + rest
 
 
+def named_by(before, sight, fabric):
+    """The port that stood in a header where the sight's frame came from. What an edge takes of labels, or beside a number, is
+    never seen."""
+    route = sight.route
+    if route.ttl is route.number is None:
+        # Position `counter + 1` is the one that the node before has taken.
+        return route.ports[route.counter]
+    if before is None:
+        return UNSEEN
+    return before.route.ports[-1] if route.number is None else fabric.named(before.node, before.route)
+
+
 def fault_of(walk, fabric):
     """(kind, what is wrong with a walk), None if nothing. The sights are in their order."""
     before = None
@@ -119,7 +141,7 @@ def fault_of(walk, fabric):
         node, interface, route = sight
         left, by = fabric.far[node, interface]
         if before is None:
-            if route.ttl is None and route.counter != len(route.ports) - 1:
+            if route.ttl is route.number is None and route.counter != len(route.ports) - 1:
                 return "walk", f"was first seen at {node}, with {route.counter} of {len(route.ports)} left"
             if fabric.nodes[left] != "host":
                 return "walk", f"began at {left}, which is no edge"
@@ -137,17 +159,25 @@ def fault_of(walk, fabric):
                 return "walk", f"was at {before.node}, and came to {node} from {left}"
             if fabric.nodes[left] != "switch":
                 return "walk", f"passed {left}, which is no switch"
-        # Position `counter + 1` is the one that the node before has taken. What an edge takes of labels is never seen.
         taken = fabric.numbers[left, by]
-        named = route.ports[route.counter] if route.ttl is None else before.route.ports[-1] if before else taken
-        if named != taken:
+        named = named_by(before, sight, fabric)
+        if named not in (taken, UNSEEN):
             return "port", f"left {left} by port {taken} ({by}), and its header named {named}"
         before = sight
     if before.route.counter != 1 or fabric.nodes[before.node] != "host":
         return UNFINISHED, f"was last seen at {before.node}, with {before.route.counter} ports left"
-    if (before.node, before.route.ports[0]) in fabric.taken:
-        return "walk", f"ended at {before.node} by port {before.route.ports[0]}, which is a link"
+    last = before.route.ports[0] if before.route.number is None else fabric.named(before.node, before.route)
+    if (before.node, last) in fabric.taken:
+        return "walk", f"ended at {before.node} by port {last}, which is a link"
+    if not last or last > 255:
+        return "port", f"ended at {before.node}, where its number names port {last}"
     return None
+
+
+def next_of(sight, fabric):
+    """The port that a frame names to the node that has seen it."""
+    route = sight.route
+    return route.ports[route.counter - 1] if route.number is None else fabric.named(sight.node, route)
 
 
 def prove(lab, folder):
@@ -162,7 +192,7 @@ def prove(lab, folder):
         if fault and fault[0] == UNFINISHED:
             unfinished += 1
             last = walk[-1]
-            if (last.node, last.route.ports[last.route.counter - 1]) in failed:
+            if (last.node, next_of(last, fabric)) in failed:
                 continue
             fault = "walk", fault[1]
         if fault:

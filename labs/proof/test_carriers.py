@@ -51,6 +51,12 @@ def labelled(way, inner, path=77, ttl=62):
     return inner[:12] + b"\x88\x47" + b"".join(struct.pack("!I", one) for one in entries) + bytes(4) + inner
 
 
+def numbered(number, octets, hops, inner, path=77, turn=0, degree=16):
+    """The same with one number for all ports."""
+    head = bytes([0x10 | turn, degree, hops, 0x04, octets]) + number.to_bytes(octets, "big")
+    return inner[:12] + carriers.RESIDUE_ROUTE + head + path.to_bytes(3, "big") + inner[12:]
+
+
 def tunnel(port, payload, ipv6=False):
     udp = struct.pack("!HHHH", 50000, port, 8 + len(payload), 0) + payload
     if ipv6:
@@ -67,6 +73,8 @@ def carry(encapsulation, inners, ipv6=False):
         return [marked(encapsulation, (6, 2, 1), 1, inner) for inner in inners]
     if encapsulation == carriers.LABELS:
         return [labelled((2, 6), inner) for inner in inners]
+    if encapsulation == carriers.NUMBER:
+        return [numbered(0x123456, 4, 2, inner) for inner in inners]
     nsh = bytes.fromhex("0c000004 00000000 0fc60103 000009fe") + bytes(16)
     heads = {"nsh": (4790, nsh), "mpls": (6635, bytes.fromhex("0000903ffe00013f"))}
     port, head = heads[encapsulation]
@@ -87,7 +95,7 @@ class Carriers(unittest.TestCase):
     def test_every_frame_of_a_row_is_read_by_every_encapsulation(self):
         inners = [datagram(number, 64 - number, ipv6=number % 2) for number in range(5)]
         lossy = (carriers.SAFE, carriers.CLASSIC)
-        for encapsulation in ("nsh", "mpls", "source-route/native", carriers.LABELS, *lossy):
+        for encapsulation in ("nsh", "mpls", "source-route/native", carriers.LABELS, carriers.NUMBER, *lossy):
             expected = [bytes(6) + inner[6:] if encapsulation in lossy else inner for inner in inners]
             for ipv6 in (False, True):
                 found = [pair for frame in carry(encapsulation, inners, ipv6)
@@ -117,6 +125,14 @@ class Carriers(unittest.TestCase):
             carriers.read_route(golden("native_all_parts.hex"))
         read = carriers.read_route(golden("sr_mpls_three.hex"))
         self.assertEqual((read.ports, read.counter, read.path, read.ttl), ((5, 3, 1), 3, 0x1234, 64))
+        for name, degree, polynomials in (
+                ("polka_degree_8.hex", 8, (0x11B, 0x11D, 0x12B, 0x12D, 0x139, 0x13F, 0x14D, 0x15F, 0x163, 0x165)),
+                ("polka_degree_16.hex", 16, (0x1002B, 0x1002D, 0x10039, 0x1003F, 0x10047, 0x10053, 0x1008D, 0x100BD,
+                                             0x100D7, 0x100F5))):
+            read = carriers.read_route(golden(name))
+            number, turn, told = read.number
+            self.assertEqual((told, turn, read.counter), (degree, 0, 10))
+            self.assertEqual([carriers.remainder(number, one) for one in polynomials], list(range(11, 21)))
         packet = datagram(1)[14:]
         for name, profile, ports, mark in (
                 ("safe9_marked", carriers.SAFE, (5, 3, 1), 0x1234),
@@ -162,6 +178,14 @@ class Carriers(unittest.TestCase):
         with self.assertRaises(carriers.Malformed):
             carriers.read_route(labelled((2, 0), datagram(1)))
         for length in range(14, 30):
+            with self.assertRaises(carriers.Malformed, msg=length):
+                carriers.read_route(good[:length])
+        good = numbered(0x123456, 4, 2, datagram(1))
+        # Another version, a degree that is none, flags, no number, half a remainder.
+        for at, value in ((14, 0x20), (15, 12), (17, 0x05), (18, 0), (18, 3)):
+            with self.assertRaises(carriers.Malformed, msg=at):
+                carriers.read_route(good[:at] + bytes([value]) + good[at + 1:])
+        for length in range(14, 28):
             with self.assertRaises(carriers.Malformed, msg=length):
                 carriers.read_route(good[:length])
         narrow = route((5, 2, 1), 2, datagram(1), width=4)

@@ -7,7 +7,8 @@ import tempfile
 import unittest
 
 import route_proof
-from test_carriers import datagram, labelled, route
+from carriers import remainder
+from test_carriers import datagram, labelled, numbered, route
 
 NODES = {"h1": "host", "h2": "host", "a1": "switch", "a2": "switch", "a3": "switch"}
 # A triangle with a host at a1 and one at a2; numbers by (node, interface).
@@ -32,6 +33,34 @@ def stack(number, places=SHORT):
     """The same behind labels: that of a port is gone with the step."""
     way = PORTS[id(places)][-2::-1]
     return [(place, labelled(way[index:], datagram(number), ttl=63 - index)) for index, place in enumerate(places)]
+
+
+IDENTITIES = {"a1": [0x1002B, 0x1002D], "a2": [0x10039, 0x1003F], "a3": [0x10047, 0x10053], "h2": [0x1008D, 0x100BD]}
+
+
+def multiply(one, other):
+    return 0 if not other else (one if other & 1 else 0) ^ multiply(one << 1, other >> 1)
+
+
+def number_of(pairs):
+    """The number that leaves these remainders, found by trying each factor."""
+    number, product = 0, 1
+    for polynomial, port in pairs:
+        number ^= next(found for found in (multiply(product, factor) for factor in range(1 << 16))
+                       if remainder(number ^ found, polynomial) == port)
+        product = multiply(product, polynomial)
+    return number
+
+
+WAYS = {id(places): number_of([(IDENTITIES[node][0], port) for (node, _), port in zip(places, PORTS[id(places)][-2::-1])])
+        for places in (SHORT, LONG)}
+
+
+def residues(number, places=SHORT):
+    """The same with one number for the ports of the way."""
+    octets = 2 * len(places)
+    return [(place, numbered(WAYS[id(places)], octets, len(places) - index, datagram(number)))
+            for index, place in enumerate(places)]
 
 
 ROUND = ((3, 2, (2, 2)),)  # at a1, for the cable to a2: by a3
@@ -76,7 +105,7 @@ def prove(sights, walks=None, lost=0, without=None, numbers=None, cables=None, f
                 for index, (place, data) in enumerate(sights):
                     if place == (node, interface):
                         file.write(struct.pack("<IIII", 1, index, len(data), len(data)) + data)
-        lab = {"nodes": NODES, "cables": ends, "links": links, "captures": entries, "walks": walks,
+        lab = {"nodes": NODES, "identities": IDENTITIES, "cables": ends, "links": links, "captures": entries, "walks": walks,
                "faults": list(faults)}
         path, output = (os.path.join(folder, name) for name in ("route.json", "out.json"))
         with open(path, "w", encoding="utf-8") as file:
@@ -133,6 +162,20 @@ class Proof(unittest.TestCase):
         self.wrong(stack(0)[:1] + [(SHORT[1], labelled((FUNCTION,), datagram(0), ttl=62))], "altered")
         late = labelled((3, FUNCTION), datagram(0), ttl=63)
         self.wrong(stack(0)[:1] + [(SHORT[1], late)] + stack(0)[2:], "counter")
+
+    def test_walks_by_one_number_are_proved_by_what_each_node_divides_it_by(self):
+        status, result = prove(residues(0) + residues(1, LONG) + walk(2), walks=3)
+        self.assertEqual((status, result["proved"], result["detoured"]), (0, 3, 0), result)
+        for index, kind in enumerate(("walk", "counter", "walk")):
+            self.wrong(residues(0)[:index] + residues(0)[index + 1:], kind)
+        self.wrong(residues(0) + residues(0)[1:2], "twice")
+        # The number names the long way, the frame takes the short one; and a number that is another at one node.
+        astray = [(place, frame) for place, (_, frame) in zip(SHORT, residues(0, LONG))]
+        self.wrong(astray, "port", "its header named 2")
+        other = numbered(WAYS[id(SHORT)] ^ 1, 6, 2, datagram(0))
+        self.wrong(residues(0)[:1] + [(SHORT[1], other)] + residues(0)[2:], "altered")
+        late = numbered(WAYS[id(SHORT)], 6, 3, datagram(0))
+        self.wrong(residues(0)[:1] + [(SHORT[1], late)] + residues(0)[2:], "twice")
 
     def test_where_none_is_expected_none_is_a_proof(self):
         self.assertEqual(prove([], walks=0)[0], 0)

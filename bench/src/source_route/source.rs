@@ -5,6 +5,8 @@ use crate::error::BenchError;
 use catena_wire::ethernet::EthernetHeader;
 use catena_wire::scalar::{EtherType, MacAddr, Spi};
 use catena_wire::source_route::native::{NativeHeader, PortWidth};
+use catena_wire::source_route::polka::residues::{Irreducible, Reducer, identify};
+use catena_wire::source_route::polka::{Degree, PolkaHeader};
 use catena_wire::source_route::{Next, advance};
 use std::hint::black_box;
 
@@ -70,7 +72,7 @@ impl Ways {
             write_header(&mut frame, &mut random)?;
             // Somewhere on its way, and not at its end.
             for _ in 0..random.below(WAY as u32) {
-                advance(&mut frame).map_err(|error| wrong("a header", &error))?;
+                advance(&mut frame, &[]).map_err(|error| wrong("a header", &error))?;
             }
             Ok(frame)
         };
@@ -83,22 +85,65 @@ impl Ways {
     }
 
     /// Nanoseconds of one step over frames in memory.
-    #[allow(clippy::cast_precision_loss)]
     pub(super) fn element_ns(
-        &mut self,
+        &self,
         packets: usize,
         clock: impl Fn() -> f64,
     ) -> Result<f64, BenchError> {
+        Steps { frames: &self.frames, own: &[] }.ns(packets, clock)
+    }
+}
+
+/// Frames whose ways over ten nodes are one number each, and what the node divides these by that they are at.
+pub(super) struct Numbers {
+    frames: Vec<[u8; 64]>,
+    own: [Reducer; 1],
+}
+
+impl Numbers {
+    pub(super) fn new() -> Result<Self, BenchError> {
+        let nodes: Vec<Irreducible> = Irreducible::of_degree(16).take(WAY).collect();
+        let own = *nodes.first().ok_or_else(|| wrong("a number", &"there is no polynomial"))?;
+        let mut random = Random::new(0x5eed);
+        let frame = |_| {
+            let mut frame = [0; 64];
+            write_number(&mut frame, &nodes, &mut random)?;
+            Ok(frame)
+        };
+        let frames = (0..DISTINCT).map(frame).collect::<Result<_, BenchError>>()?;
+        Ok(Self { frames, own: [Reducer::new(own)] })
+    }
+
+    /// Nanoseconds of one step over frames in memory.
+    pub(super) fn element_ns(
+        &self,
+        packets: usize,
+        clock: impl Fn() -> f64,
+    ) -> Result<f64, BenchError> {
+        Steps { frames: &self.frames, own: &self.own }.ns(packets, clock)
+    }
+}
+
+/// Frames at a node.
+struct Steps<'f> {
+    frames: &'f [[u8; 64]],
+    /// What the node divides numbers by.
+    own: &'f [Reducer],
+}
+
+impl Steps<'_> {
+    #[allow(clippy::cast_precision_loss)]
+    fn ns(&self, packets: usize, clock: impl Fn() -> f64) -> Result<f64, BenchError> {
         let exits: [Option<u16>; 256] = std::array::from_fn(|number| {
             (1..=LINKS.into()).contains(&number).then_some(number as u16)
         });
         let rounds = packets.div_ceil(DISTINCT);
         let (mut spent, mut sent) = (0.0, 0_u64);
         for _ in 0..rounds {
-            let mut frames = self.frames.clone();
+            let mut frames = self.frames.to_vec();
             let begun = clock();
             for frame in &mut frames {
-                if let Ok(Next::Port(number)) = advance(frame) {
+                if let Ok(Next::Port(number)) = advance(frame, self.own) {
                     sent += u64::from(exits[usize::from(number)].is_some());
                 }
             }
@@ -123,6 +168,30 @@ fn write_header(frame: &mut [u8; 64], random: &mut Random) -> Result<(), BenchEr
         path: Spi::new(random.below(0x7_ffff) + 1).ok(),
         tag: None,
         detours: &[],
+        ether_type: EtherType::IPV4,
+    };
+    header.emit(frame).map_err(|error| wrong("a header", &error)).map(drop)
+}
+
+/// A frame whose number names a port of a link to each of these nodes.
+fn write_number(
+    frame: &mut [u8; 64],
+    nodes: &[Irreducible],
+    random: &mut Random,
+) -> Result<(), BenchError> {
+    let ports = nodes.iter().map(|node| (*node, random.below(LINKS.into()) as u16 + 1));
+    let residues: Vec<(Irreducible, u16)> = ports.collect();
+    let mut number = [0; 2 * WAY];
+    identify(&residues, &mut number).map_err(|error| wrong("a number", &error))?;
+    EthernetHeader::untagged(TO, FROM, EtherType::IPV4)
+        .emit(frame)
+        .map_err(|error| wrong("a frame", &error))?;
+    let header = PolkaHeader {
+        degree: Degree::Sixteen,
+        pass: 0,
+        hops: WAY as u8,
+        number: &number,
+        path: Spi::new(random.below(0x7_ffff) + 1).ok(),
         ether_type: EtherType::IPV4,
     };
     header.emit(frame).map_err(|error| wrong("a header", &error)).map(drop)

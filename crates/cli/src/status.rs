@@ -247,6 +247,7 @@ mod tests {
             acknowledged: BlueprintNumber(acknowledged),
             bound: Vec::new(),
             unbound: Vec::new(),
+            identities: Vec::new(),
         };
         NodeReport { status, counters: None }
     }

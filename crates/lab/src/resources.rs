@@ -220,6 +220,7 @@ mod tests {
                 acknowledged: BlueprintNumber(3),
                 bound: vec![PortId::MIN; bound],
                 unbound: Vec::new(),
+                identities: Vec::new(),
             },
             counters: None,
         };

@@ -1,6 +1,7 @@
 //! Path encapsulations and what each can do: one table, which planning, the API and the data plane read.
 //! How a header is written is known to the data plane alone.
 
+use crate::limits::RESIDUE_ROUTE_PORTS_MAX;
 use crate::limits::{
     LABELLED_ROUTE_PORTS_MAX, MARKED_PATH_IDS_MAX, MPLS_PATH_IDS_MAX, NSH_PATH_IDS_MAX,
     ROUTE_PORTS_MAX, SLICE_PATH_IDS_FROM, SOURCE_ROUTE_SLICE_PATH_IDS_FROM,
@@ -8,6 +9,7 @@ use crate::limits::{
 use crate::topology::PortNumber;
 use catena_wire::scalar::{EtherType, MplsLabel};
 use catena_wire::source_route::native::{BYTES_WITHOUT_PORTS, PortWidth};
+use catena_wire::source_route::polka::{self, Degree};
 use catena_wire::source_route::{Profile, marked, sr_mpls};
 use catena_wire::{ethernet, ipv4, ipv6, ports, udp};
 use serde::{Deserialize, Serialize};
@@ -48,6 +50,9 @@ pub enum Encapsulation {
     /// A label of MPLS for each port of the way, in front of the frame.
     #[serde(rename = "source-route/sr-mpls")]
     SourceRouteSrMpls,
+    /// One number for all ports of the way, which nodes divide by polynomials of their own.
+    #[serde(rename = "source-route/polka")]
+    SourceRoutePolka,
     /// One that proves what another would cost: path, hop and time to live as they are.
     #[cfg(dummy_encapsulation)]
     Dummy,
@@ -159,15 +164,27 @@ const SOURCE_ROUTE_SR_MPLS: Capabilities = Capabilities {
     keeps_frame: true,
 };
 
+const SOURCE_ROUTE_POLKA: Capabilities = Capabilities {
+    name: "source-route/polka",
+    path_ids: 1..=SLICE_PATH_IDS_FROM - 1,
+    slice_path_ids: RangeInclusive::new(1, 0),
+    path_id_max: SLICE_PATH_IDS_FROM - 1,
+    carriage: Carriage::Links(Profile::Polka),
+    ether_type: Some(EtherType::RESIDUE_ROUTE),
+    header_bytes: 0,
+    has_metadata: false,
+    keeps_frame: true,
+};
+
 #[cfg(dummy_encapsulation)]
 const DUMMY: Capabilities = Capabilities {
     name: "dummy",
     path_ids: 1..=SLICE_PATH_IDS_FROM - 1,
     slice_path_ids: NSH_PATH_IDS_MAX + 1..=NSH_PATH_IDS_MAX + 0x1_0000,
     path_id_max: NSH_PATH_IDS_MAX + 0x1_0000,
-    // A port and an EtherType for experiments (RFC 4727, IEEE 802).
+    // A port for experiments (RFC 4727), and an EtherType that is nobody's: source routes have both for experiments.
     carriage: Carriage::Tunnel("dummy", 1021),
-    ether_type: Some(EtherType(0x88b6)),
+    ether_type: Some(EtherType(0xfffe)),
     header_bytes: 0,
     has_metadata: false,
     keeps_frame: true,
@@ -176,16 +193,6 @@ const DUMMY: Capabilities = Capabilities {
 impl Encapsulation {
     /// Every encapsulation.
     #[cfg(not(dummy_encapsulation))]
-    pub const ALL: [Self; 6] = [
-        Self::Nsh,
-        Self::Mpls,
-        Self::SourceRouteNative,
-        Self::SourceRouteSafe9,
-        Self::SourceRouteClassic80,
-        Self::SourceRouteSrMpls,
-    ];
-    /// Every encapsulation.
-    #[cfg(dummy_encapsulation)]
     pub const ALL: [Self; 7] = [
         Self::Nsh,
         Self::Mpls,
@@ -193,6 +200,18 @@ impl Encapsulation {
         Self::SourceRouteSafe9,
         Self::SourceRouteClassic80,
         Self::SourceRouteSrMpls,
+        Self::SourceRoutePolka,
+    ];
+    /// Every encapsulation.
+    #[cfg(dummy_encapsulation)]
+    pub const ALL: [Self; 8] = [
+        Self::Nsh,
+        Self::Mpls,
+        Self::SourceRouteNative,
+        Self::SourceRouteSafe9,
+        Self::SourceRouteClassic80,
+        Self::SourceRouteSrMpls,
+        Self::SourceRoutePolka,
         Self::Dummy,
     ];
     /// Those that travel in tunnels between nodes: functions may speak them, too.
@@ -215,6 +234,7 @@ impl Encapsulation {
             Self::SourceRouteSafe9 => &SOURCE_ROUTE_SAFE_9,
             Self::SourceRouteClassic80 => &SOURCE_ROUTE_CLASSIC_80,
             Self::SourceRouteSrMpls => &SOURCE_ROUTE_SR_MPLS,
+            Self::SourceRoutePolka => &SOURCE_ROUTE_POLKA,
             #[cfg(dummy_encapsulation)]
             Self::Dummy => &DUMMY,
         }
@@ -262,6 +282,12 @@ impl Encapsulation {
         self.profile() == Some(Profile::Native)
     }
 
+    /// Must each node on a way have an identity of its own to read its port?
+    #[must_use]
+    pub fn needs_identities(self) -> bool {
+        self.profile() == Some(Profile::Polka)
+    }
+
     /// The encapsulation whose frames carry their ports like this.
     #[must_use]
     pub fn of_profile(profile: Profile) -> Option<Self> {
@@ -282,6 +308,7 @@ impl Encapsulation {
             Some(Profile::Native) => ROUTE_PORTS_MAX,
             Some(Profile::Safe9 | Profile::Classic80) => marked::PORTS,
             Some(Profile::SrMpls) => LABELLED_ROUTE_PORTS_MAX,
+            Some(Profile::Polka) => RESIDUE_ROUTE_PORTS_MAX,
         }
     }
 
@@ -319,6 +346,11 @@ impl Encapsulation {
             // Who begins the way takes its first label off before the frame leaves.
             Some(Profile::SrMpls) => {
                 sr_mpls::BYTES_WITHOUT_PORTS + route.len().saturating_sub(1) * sr_mpls::PORT_BYTES
+            }
+            // Who begins the way takes its first port without a division.
+            Some(Profile::Polka) => {
+                polka::BYTES_WITHOUT_NUMBER - ethernet::HEADER_BYTES
+                    + Degree::Sixteen.octets(route.len().saturating_sub(1))
             }
             None => {
                 let ip = if is_ipv6 { ipv6::HEADER_BYTES } else { ipv4::HEADER_BYTES };

@@ -7,8 +7,8 @@
 
 use crate::id::{ChainId, NetworkId, NodeName, PathId, PortId, RuleId, SliceId};
 use crate::program::{
-    ChainEntry, ExitEntry, MacEntry, NeighbourEntry, NetworkEntry, NodeEntry, PathEntry, PinEntry,
-    PortEntry, RouteEntry, RuleEntry, SliceEntry, SlicePathEntry, TunnelEntry,
+    ChainEntry, ExitEntry, IdentityEntry, MacEntry, NeighbourEntry, NetworkEntry, NodeEntry,
+    PathEntry, PinEntry, PortEntry, RouteEntry, RuleEntry, SliceEntry, SlicePathEntry, TunnelEntry,
 };
 use crate::topology::PortNumber;
 use crate::{BlueprintNumber, NodeProgram};
@@ -329,6 +329,8 @@ kinds! {
     Exit exits: PortNumber => ExitEntry, if |key, entry| *key == entry.number;
     /// The ways to ports of other nodes.
     Route routes: (NodeName, PortId) => RouteEntry, if |key, entry| key.0 == entry.node && key.1 == entry.to;
+    /// What the node divides numbers of ways by, by pass.
+    Identity identities: u8 => IdentityEntry, if |key, entry| *key == entry.pass;
 }
 
 impl Entries {
@@ -364,6 +366,7 @@ impl Entries {
             slice_paths: list(&self.slice_paths),
             exits: list(&self.exits),
             routes: list(&self.routes),
+            identities: list(&self.identities),
         }
     }
 }
@@ -438,6 +441,7 @@ impl NodeProgram {
             slice_paths: table(&self.slice_paths, |_, entry| entry.id),
             exits: table(&self.exits, |_, entry| entry.number),
             routes: table(&self.routes, |_, entry| (entry.node.clone(), entry.to)),
+            identities: table(&self.identities, |_, entry| entry.pass),
         }
     }
 }

@@ -121,6 +121,10 @@ limits! {
         "Path identifiers of safe-9 and classic-80, which have 16 bits for them behind the ports of a way.";
     LABELLED_ROUTE_PORTS_MAX: usize = 32, "port numbers",
         "Ports of a way in sr-mpls, which has four bytes for each.";
+    RESIDUE_ROUTE_PORTS_MAX: usize = 65, "port numbers",
+        "Ports of a way in polka: the first is taken before there is a number, which has 128 bytes for all others.";
+    NODE_ROUTE_IDENTITIES: usize = 2, "polynomials",
+        "What a node divides numbers of ways by in polka, one for each pass; there are 4,080, so nodes with links beyond the 2,040th have none.";
     ROUTE_PORTS_MAX: usize = 128, "port numbers",
         "Ports of one source route at most, those of hosts counted.";
     PATH_ID_QUARANTINE_BLUEPRINTS: u64 = 16, "blueprints",

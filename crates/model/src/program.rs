@@ -15,7 +15,9 @@ use crate::resource::{
     TuplePattern,
 };
 use crate::slice::{Slice, SlicePlace};
-pub use crate::source_route::{DetourEntry, ExitEntry, ExitPlace, RouteEntry};
+pub use crate::source_route::{
+    DetourEntry, ExitEntry, ExitPlace, IdentityEntry, NodeIdentity, RouteEntry,
+};
 use catena_wire::scalar::{MacAddr, PortRange, Qfi, TeidRange, TunnelId, VlanId, Vni};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -76,6 +78,9 @@ pub struct NodeProgram {
     /// The ways to ports of other nodes.
     #[serde(default)]
     pub routes: Vec<RouteEntry>,
+    /// What the node divides numbers of ways by.
+    #[serde(default)]
+    pub identities: Vec<IdentityEntry>,
 }
 
 impl NodeProgram {
@@ -101,6 +106,7 @@ impl NodeProgram {
             slice_paths: Vec::new(),
             exits: Vec::new(),
             routes: Vec::new(),
+            identities: Vec::new(),
         }
     }
 }

@@ -1,10 +1,13 @@
-//! What a program says of source routes: port numbers, and ways to ports of other nodes. Knows numbers; refuses to know
-//! how a frame carries them.
+//! What a program says of source routes: port numbers, ways to ports of other nodes, and what nodes divide numbers of ways by.
+//! Knows numbers; refuses to know how a frame carries them.
 
 use crate::id::{NodeName, PortId};
 use crate::topology::PortNumber;
 use catena_wire::source_route::native::{DETOUR_BYTES_WITHOUT_PORTS, PortWidth};
+use catena_wire::source_route::polka::Degree;
+use catena_wire::source_route::polka::residues::Irreducible;
 use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
 
 /// Where a frame on a source route goes that names a port number of this node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -49,6 +52,45 @@ pub struct RouteEntry {
     pub ports: Vec<PortNumber>,
     /// Ways round the cables on it, for the nodes whose cables they are.
     pub detours: Vec<DetourEntry>,
+    /// What the nodes behind the first divide numbers of ways by, in their order; empty: one of them has nothing.
+    #[serde(default)]
+    pub identities: Vec<NodeIdentity>,
+}
+
+/// An irreducible polynomial over GF(2) of degree 16, by which a node of a domain reads its port from the number of a
+/// way: its coefficients below t^16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NodeIdentity(pub u16);
+
+impl NodeIdentity {
+    const DEGREE: u8 = Degree::Sixteen.get();
+
+    /// All that there are, the lowest first.
+    #[must_use]
+    pub fn all() -> &'static [Self] {
+        static ALL: OnceLock<Vec<NodeIdentity>> = OnceLock::new();
+        let found = || {
+            let all = Irreducible::of_degree(Self::DEGREE.into());
+            all.map(|polynomial| Self((polynomial.bits() & 0xffff) as u16)).collect()
+        };
+        ALL.get_or_init(found)
+    }
+
+    /// The polynomial; none: this one can be divided, and is nobody's.
+    #[must_use]
+    pub fn polynomial(self) -> Option<Irreducible> {
+        Irreducible::new(1 << Self::DEGREE | u32::from(self.0))
+    }
+}
+
+/// What a node divides numbers of ways by in one pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdentityEntry {
+    /// The pass.
+    pub pass: u8,
+    /// The polynomial.
+    pub identity: NodeIdentity,
 }
 
 /// A way round one cable of a route, which its frames bring with them.

@@ -196,6 +196,9 @@ pub struct NodeStatus {
     pub bound: Vec<PortId>,
     /// Why the others have none, in the agent's words.
     pub unbound: Vec<UnboundPort>,
+    /// What it divides numbers of ways by in `source-route/polka`, by pass: polynomials over GF(2) as bits.
+    #[serde(default)]
+    pub identities: Vec<u32>,
 }
 
 /// A port without an interface.
@@ -587,6 +590,7 @@ mod tests {
                 acknowledged: BlueprintNumber(8),
                 bound: vec![port],
                 unbound: vec![unbound],
+                identities: vec![0x1_002b, 0x1_002d],
             },
             counters: Some(counters),
             tables: vec![TableFill { table: "ports".into(), entries: 1, limit: None }],

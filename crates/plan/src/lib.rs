@@ -70,7 +70,7 @@ pub use next::{converged, draining, next};
 pub use observed::{FunctionWatch, Observed, Silent};
 pub use paths::Paths;
 pub use placement::{PLACEMENT_HOSTS_MAX, PROVED_FUNCTIONS_MAX, placements};
-pub use port_numbers::{NumberBooks, PortNumbers, RestingNumber};
+pub use port_numbers::{Identities, NumberBooks, PortNumbers, RestingNumber};
 pub use preview::preview;
 pub use programs::Programs;
 pub use receipt::Changes;

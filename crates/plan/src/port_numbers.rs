@@ -1,6 +1,8 @@
 //! The port numbers of a node: of its links, and of functions' ports that source routes lead to. A number stays with
-//! what it stands for, and rests when that is gone: packets may still carry it. Knows names and numbers; refuses to
-//! know what is at the other end.
+//! what it stands for, and rests when that is gone: packets may still carry it. So do the identities of the node itself
+//! ([`identities`]). Knows names and numbers; refuses to know what is at the other end.
+
+mod identities;
 
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::Ledger;
@@ -17,6 +19,9 @@ use serde::{Deserialize, Serialize};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use identities::Given;
+pub use identities::Identities;
 
 /// Those of every node that has, or had, any. A copy costs as much as there are nodes.
 pub type NumberBooks = BTreeMap<NodeName, Arc<PortNumbers>>;
@@ -43,6 +48,8 @@ pub struct PortNumbers {
     #[serde(default)]
     ports: BTreeMap<PortId, PortNumber>,
     resting: BTreeMap<PortNumber, RestingNumber>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    identities: Option<Identities>,
 }
 
 impl PortNumbers {
@@ -114,12 +121,22 @@ impl PortNumbers {
     }
 
     fn is_empty(&self) -> bool {
-        self.links.is_empty() && self.ports.is_empty() && self.resting.is_empty()
+        self.links.is_empty()
+            && self.ports.is_empty()
+            && self.resting.is_empty()
+            && self.identities.is_none()
+    }
+
+    /// Does anything of the node rest?
+    fn has_resting(&self) -> bool {
+        !self.resting.is_empty() || self.identities.as_ref().is_some_and(Identities::rests)
     }
 
     /// Nothing rests, and each of these links has a number: no port waits for one.
     fn is_settled(&self, links: Option<&BTreeSet<String>>) -> bool {
-        self.resting.is_empty() && links.is_none_or(|links| self.links.keys().eq(links))
+        !self.has_resting()
+            && self.identities.is_some() != self.links.is_empty()
+            && links.is_none_or(|links| self.links.keys().eq(links))
     }
 
     /// Brings the numbers to these links and ports. Without word of the links they stay.
@@ -212,6 +229,7 @@ pub(crate) fn number_ports(
     let changed = known.as_ref().map(|known| sends.changed_nodes(known.sends));
     let forgotten = books.keys().filter(|node| !inventory.knows(node)).cloned();
     let forgotten: Vec<NodeName> = forgotten.collect();
+    let mut given = Given::default();
     let told = inventory.all().map(|(node, _, facts)| (node, facts.links.as_deref()));
     for (node, links) in told.chain(forgotten.iter().map(|node| (node, Some(&nothing)))) {
         let former = known.as_ref().and_then(|known| known.links(node));
@@ -220,7 +238,7 @@ pub(crate) fn number_ports(
         let has_changed = changed.as_ref().is_none_or(|changed| changed.contains(node));
         let are_same = former.zip(links).is_some_and(|(one, other)| std::ptr::eq(one, other));
         let is_settled = |book: &Arc<PortNumbers>| match are_same {
-            true => book.resting.is_empty(),
+            true => !book.has_resting() && book.identities.is_some() != book.links.is_empty(),
             false => book.is_settled(links),
         };
         if !has_changed && known.map_or_else(is_empty, is_settled) {
@@ -233,6 +251,10 @@ pub(crate) fn number_ports(
         let mut book = known.map_or_else(PortNumbers::default, |book| PortNumbers::clone(book));
         book.resting.retain(|_, resting| resting.rests(node, inventory, number));
         book.follow(links, ports, number);
+        if !book.links.is_empty() && book.identities.is_none() {
+            book.identities = given.take(books);
+        }
+        book.follow_identities(node, inventory, number);
         if book.is_empty() {
             books.remove(node);
         } else if known.is_none_or(|known| **known != book) {
@@ -294,7 +316,8 @@ pub(crate) fn note_needs(
     };
     let lagging: OnceCell<Vec<&NodeName>> = OnceCell::new();
     for (node, book) in books {
-        if !book.resting.values().any(|resting| resting.until == until) {
+        let begins_rest = book.identities.as_ref().is_some_and(|own| own.rests_until(until));
+        if !begins_rest && !book.resting.values().any(|resting| resting.until == until) {
             continue;
         }
         let lagging = lagging.get_or_init(|| inventory.nodes.keys().filter(may_send).collect());
@@ -308,6 +331,10 @@ pub(crate) fn note_needs(
                     .chain(lagging.iter().copied());
                 resting.senders = senders.map(|node| (node.clone(), needs(node))).collect();
             }
+        }
+        if let Some(own) = noted.identities.as_mut().filter(|_| begins_rest) {
+            let senders = identities::senders(&former.ways, node).chain(lagging.iter().copied());
+            own.note(needs(node), senders.map(|node| (node.clone(), needs(node))).collect());
         }
         if noted != **book {
             *book = Arc::new(noted);

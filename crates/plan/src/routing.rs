@@ -11,7 +11,8 @@ use crate::sends::{Sending, Starts, sends};
 use crate::ways::{self, Roads, WayBooks};
 use catena_model::NodeName;
 use catena_model::id::PortId;
-use catena_model::program::HopEntry;
+use catena_model::limits::NODE_ROUTE_IDENTITIES;
+use catena_model::program::{HopEntry, NodeIdentity};
 use catena_model::resource::{Chain, Encapsulation};
 use catena_model::status::PathRoute;
 use catena_model::topology::{CableEnd, PortNumber};
@@ -27,14 +28,47 @@ pub(crate) fn ports(
     Some(ways::numbers(books, from, to)?.chain([last]).collect())
 }
 
+/// What the nodes behind the first of a way divide numbers of ways by, in their order.
+///
+/// # Errors
+/// Why there is no number of this way.
+pub(crate) fn identities(
+    (books, numbers): (&WayBooks, &NumberBooks),
+    from: &NodeName,
+    to: &NodeName,
+) -> Result<Vec<NodeIdentity>, String> {
+    let legs = books.get(from).and_then(|ways| ways.get(to)).map(Vec::as_slice).unwrap_or_default();
+    let nodes = legs.iter().skip(1).map(|leg| &leg.node).chain([to]);
+    let mut met = BTreeSet::new();
+    let identity = |node: &NodeName| {
+        let book = numbers.get(node);
+        let own = book.and_then(|book| book.identities().first().copied()).ok_or_else(|| {
+            let all = NodeIdentity::all().len() / NODE_ROUTE_IDENTITIES;
+            format!(
+                "node '{node}' on the way from node '{from}' to node '{to}' has no identity: there are some for {all} \
+                 nodes with links, and those of nodes that have gone rest for a time"
+            )
+        })?;
+        if !met.insert(own) {
+            return Err(format!(
+                "the way from node '{from}' to node '{to}' comes by node '{node}' twice, and a number has one port of each"
+            ));
+        }
+        Ok(own)
+    };
+    nodes.map(identity).collect()
+}
+
 /// Has every packet of a path a way to wherever it goes, and fits each its header?
 pub(crate) fn is_routed(ledger: &Ledger, inventory: &Inventory, path: &PathRecord) -> bool {
     let books = (&ledger.ways, &ledger.port_numbers);
     path.sends().iter().all(|(port, send)| {
         let mut origins = send.origins(inventory.nodes.keys()).into_iter();
         origins.all(|from| {
+            let is_named = || identities(books, from, &send.to).is_ok();
             ports(books, from, (&send.to, *port))
                 .is_some_and(|ports| path.encapsulation.fault_of_route(&ports).is_none())
+                && (!path.encapsulation.needs_identities() || is_named())
         })
     })
 }
@@ -157,6 +191,9 @@ impl Routing<'_> {
             let ports = ports(books, from, (&send.to, port));
             if let Some(fault) = ports.and_then(|ports| self.encapsulation.fault_of_route(&ports)) {
                 return Err(format!("from node '{from}' to node '{}' leads {fault}", send.to));
+            }
+            if self.encapsulation.needs_identities() && known.is_some() {
+                identities(books, from, &send.to)?;
             }
         }
         Ok(())

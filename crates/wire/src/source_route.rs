@@ -12,6 +12,7 @@
 //! - [`classic`]: 80 bits of destination address, VLAN identifier and MPLS label, and more labels.
 //! - [`safe`]: 72 bits of the same fields, such that ordinary equipment sees nothing but ordinary values.
 //! - [`sr_mpls`]: a stack of labels in front of the frame, one for each port.
+//! - [`polka`]: one number for the whole way, which nodes divide by a polynomial of theirs.
 //! - [`marked`]: headers of [`classic`] and [`safe`] with a mark in the positions that a short way leaves free.
 //!
 //! [`hello`] is no route: it is what the ends of a cable say to each other.
@@ -21,10 +22,13 @@ pub mod classic;
 pub mod hello;
 pub mod marked;
 pub mod native;
+pub mod polka;
 pub mod safe;
 pub mod sr_mpls;
 
 use core::fmt;
+
+use polka::residues::Reducer;
 
 use crate::ethernet;
 use crate::scalar::EtherType;
@@ -43,6 +47,8 @@ pub enum Profile {
     Classic80,
     /// A label for each port.
     SrMpls,
+    /// One number for all ports.
+    Polka,
 }
 
 /// What a node does with a frame by its header alone.
@@ -81,36 +87,41 @@ pub fn profile(frame: &[u8]) -> Option<Profile> {
     if ethernet::ethertype_is(frame, EtherType::MPLS) {
         return Some(Profile::SrMpls);
     }
+    if ethernet::ethertype_is(frame, EtherType::RESIDUE_ROUTE) {
+        return Some(Profile::Polka);
+    }
     carrier::is_carrier(frame)
         .then(|| if safe::has_signature(frame) { Profile::Safe9 } else { Profile::Classic80 })
 }
 
-/// What a node does with a frame, which stays as it is.
+/// What a node does with a frame, which stays as it is. `own`: what the node divides numbers of ways by, for each pass.
 ///
 /// # Errors
 /// As [`advance`] says.
 #[inline]
-pub fn next(frame: &[u8]) -> Result<Next, SourceRouteError> {
+pub fn next(frame: &[u8], own: &[Reducer]) -> Result<Next, SourceRouteError> {
     match profile(frame).ok_or(SourceRouteError::NoProfile)? {
         Profile::Native => native::next(frame),
         Profile::Safe9 => safe::next(frame),
         Profile::Classic80 => classic::next(frame),
         Profile::SrMpls => sr_mpls::next(frame),
+        Profile::Polka => polka::next(frame, own),
     }
 }
 
-/// A node's step: takes the next port, and writes the counter. A node between looks no further than the ports: what is
+/// A node's step: takes the next port, and writes the counter; `own` is as [`next`] says. A node between looks no further than the ports: what is
 /// behind them, edges read.
 ///
 /// # Errors
 /// The frame is on no source route, or its header does not allow the step; it is left as it was.
 #[inline]
-pub fn advance(frame: &mut [u8]) -> Result<Next, SourceRouteError> {
+pub fn advance(frame: &mut [u8], own: &[Reducer]) -> Result<Next, SourceRouteError> {
     match profile(frame).ok_or(SourceRouteError::NoProfile)? {
         Profile::Native => native::advance(frame),
         Profile::Safe9 => safe::advance(frame),
         Profile::Classic80 => classic::advance(frame),
         Profile::SrMpls => sr_mpls::advance(frame),
+        Profile::Polka => polka::advance(frame, own),
     }
 }
 
@@ -163,6 +174,14 @@ pub enum SourceRouteError {
     Label(u32),
     /// What stands behind the labels is no frame, or one of a row whose order counts.
     ControlWord(u32),
+    /// A degree of polynomials that is none, or not this node's.
+    Degree(u8),
+    /// A pass for which this node has no polynomial.
+    Pass(u8),
+    /// A number of a way that is no multiple of its degree, or too long.
+    Length(usize),
+    /// No port has this number.
+    Residue(u16),
     /// A time to live of 0, which no frame on its way has.
     TtlExpired,
     /// An integrity tag without the path identifier that it is made of.
@@ -212,6 +231,10 @@ impl fmt::Display for SourceRouteError {
             Self::ControlWord(word) => {
                 write!(f, "the control word of the source route is {word:#010x}")
             }
+            Self::Degree(degree) => write!(f, "no polynomial of degree {degree} is this node's"),
+            Self::Pass(pass) => write!(f, "this node has no polynomial for pass {pass}"),
+            Self::Length(length) => write!(f, "no way has a number of {length} octets"),
+            Self::Residue(residue) => write!(f, "no port has the number {residue}"),
             Self::TtlExpired => f.write_str("the time to live of the source route is 0"),
             Self::TagWithoutPath => f.write_str("an integrity tag without a path"),
             Self::Tag => f.write_str("the integrity tag is not that of ports and path"),

@@ -5,16 +5,24 @@ use catena_wire::scalar::MacAddr;
 use catena_wire::source_route::classic::ClassicView;
 use catena_wire::source_route::marked::{self, MarkedHeader};
 use catena_wire::source_route::native::{Detour, NativeHeader, NativeView, TagKey};
+use catena_wire::source_route::polka::residues::{Irreducible, Reducer};
+use catena_wire::source_route::polka::{PolkaHeader, PolkaView};
 use catena_wire::source_route::safe::{self, SafeHeader};
 use catena_wire::source_route::sr_mpls::{self, SrMplsHeader, SrMplsView};
 use catena_wire::source_route::{Next, PORTS_MAX, advance};
+use std::sync::LazyLock;
 
+/// What the node that walks divides numbers by, one of each degree.
+static OWN: LazyLock<[Vec<Reducer>; 2]> = LazyLock::new(|| {
+    [8, 16].map(|degree| Irreducible::of_degree(degree).take(2).map(Reducer::new).collect())
+});
 const KEY: TagKey = TagKey([7; 16]);
 /// Larger than any header.
 const HEADER_BYTES_MAX: usize = 1 << 17;
 
 pub(crate) fn frame(bytes: &[u8]) {
-    walk(bytes);
+    walk(bytes, &OWN[0]);
+    walk(bytes, &OWN[1]);
     if let Ok(view) = NativeView::parse(bytes) {
         native(&view, bytes);
     }
@@ -26,6 +34,9 @@ pub(crate) fn frame(bytes: &[u8]) {
         let mut written = bytes.to_vec();
         assert_eq!(header.emit(&mut written), Ok(safe::LEN));
         assert_eq!(SafeHeader::parse(&written), Ok(header));
+    }
+    if let Ok(view) = PolkaView::parse(bytes) {
+        numbered(&view, bytes);
     }
     if let Ok(view) = SrMplsView::parse(bytes) {
         labelled(&view, bytes);
@@ -44,15 +55,30 @@ fn labelled(view: &SrMplsView<'_>, bytes: &[u8]) {
     let Ok(header) = SrMplsHeader::new(&way, view.path()) else { return };
     let mut written = bytes.to_vec();
     assert_eq!(header.emit(&mut written), Ok(view.len_bytes()));
-    assert_eq!(SrMplsView::parse(&written).as_ref(), Ok(view));
+    let again = SrMplsView::parse(&written).expect("what was written can be read");
+    assert_eq!((again.way().collect::<Vec<_>>(), again.path()), (way, view.path()));
+}
+
+fn numbered(view: &PolkaView<'_>, bytes: &[u8]) {
+    let header = PolkaHeader {
+        degree: view.degree(),
+        pass: view.pass(),
+        hops: view.hops(),
+        number: view.number(),
+        path: view.path(),
+        ether_type: view.ether_type(),
+    };
+    let mut written = bytes.to_vec();
+    assert_eq!(header.emit(&mut written), Ok(view.len_bytes()));
+    assert_eq!(written, bytes, "all of it is read");
 }
 
 /// Takes every port.
-fn walk(bytes: &[u8]) {
+fn walk(bytes: &[u8], own: &[Reducer]) {
     let mut frame = bytes.to_vec();
     for _ in 0..=PORTS_MAX {
         let before = frame.clone();
-        let next = advance(&mut frame);
+        let next = advance(&mut frame, own);
         let changed = frame.iter().zip(&before).filter(|(now, then)| now != then).count();
         match next {
             Ok(Next::Port(_)) => assert_eq!(changed, 1, "a step writes the counter"),
@@ -97,6 +123,6 @@ fn native(view: &NativeView<'_>, bytes: &[u8]) {
     if let Ok(length) = view.detour(Some(&KEY), &mut detoured) {
         let after = NativeView::parse(&detoured[..length]).expect("a detour is a way");
         assert!(after.detours().count() < view.detours().count(), "it has been taken");
-        walk(&detoured[..length]);
+        walk(&detoured[..length], &[]);
     }
 }

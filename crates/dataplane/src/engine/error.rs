@@ -80,6 +80,16 @@ pub enum CompileError {
         /// Place of the port with which the route goes on.
         rejoin: usize,
     },
+    /// What the node should divide numbers of ways by is no irreducible polynomial, or a pass before it is left out.
+    #[error(
+        "the identity {identity:#06x} of pass {pass} is none: passes follow one another from 0, each with a polynomial that no other divides"
+    )]
+    Identity {
+        /// The pass.
+        pass: u8,
+        /// The coefficients below t^16.
+        identity: u16,
+    },
     /// A path identifier lies outside the pool of its encapsulation.
     #[error("path {path} cannot be carried as {}: its identifier is outside the pool", encapsulation.name())]
     PathIdentifier {

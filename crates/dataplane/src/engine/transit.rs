@@ -24,6 +24,7 @@ use catena_model::DropReason;
 use catena_model::account::{Created, Volume};
 use catena_model::topology::PortNumber;
 use catena_wire::source_route::hello::Hello;
+use catena_wire::source_route::polka::residues::Reducer;
 use catena_wire::source_route::{self, Next, SourceRouteError, sr_mpls};
 use std::sync::Arc;
 
@@ -47,6 +48,8 @@ pub(crate) struct Transit {
     has_links: bool,
     /// The numbers of links, in the order of their slots.
     numbers: Vec<(PortSlot, PortNumber)>,
+    /// What this node divides numbers of ways by.
+    reducers: Arc<[Reducer]>,
     board: Arc<LinkBoard>,
     /// Working memory.
     staying: Vec<Packet>,
@@ -60,6 +63,7 @@ impl Transit {
             opened: Vec::with_capacity(NUMBERS),
             has_links: false,
             numbers: Vec::new(),
+            reducers: Arc::default(),
             board,
             staying: Vec::with_capacity(VECTOR_PACKETS_MAX),
         }
@@ -96,6 +100,7 @@ impl Transit {
     /// Lines up with new tables.
     pub(crate) fn align(&mut self, tables: &Tables, slots: &Slots) {
         self.exits.fill(None);
+        self.reducers = Arc::clone(tables.exits.reducers());
         self.numbers.clear();
         for (number, _) in tables.exits.links() {
             let Some(slot) = slots.of_port(number.link_id()) else { continue };
@@ -210,7 +215,7 @@ impl Transit {
         if !brought.is_known {
             return Err(DropReason::UnknownNeighbour);
         }
-        let number = step(buffer)?;
+        let number = step(buffer, &self.reducers)?;
         let exit = self.exits[usize::from(number)].ok_or(DropReason::UnknownExit)?;
         match exit {
             // Of one that is open it has been asked.
@@ -289,7 +294,7 @@ impl Transit {
 
     /// Does the source route of a frame come out at a port of this node?
     pub(crate) fn comes_out(&self, frame: &[u8]) -> bool {
-        let next = source_route::next(frame);
+        let next = source_route::next(frame, &self.reducers);
         next.is_ok_and(|next| next.port().is_some_and(|number| self.is_port(number)))
     }
 
@@ -300,12 +305,12 @@ impl Transit {
 
 /// A node's step of one frame: the port number by which it leaves.
 #[inline]
-fn step(buffer: &mut Buffer) -> Result<u8, DropReason> {
+fn step(buffer: &mut Buffer, reducers: &[Reducer]) -> Result<u8, DropReason> {
     // Whoever begins a route cuts super-frames: no kernel segments what is behind one.
     if buffer.offload.segmentation.is_some() {
         return Err(DropReason::UnsupportedOffload);
     }
-    match source_route::advance(buffer.bytes_mut()) {
+    match source_route::advance(buffer.bytes_mut(), reducers) {
         Ok(Next::Port(number)) => Ok(number),
         Ok(Next::Pop(number)) if trim_front(buffer, sr_mpls::PORT_BYTES) => Ok(number),
         Ok(Next::Pop(_)) => Err(DropReason::MalformedSourceRoute),
@@ -319,6 +324,7 @@ fn drop_reason(error: SourceRouteError) -> DropReason {
     match error {
         SourceRouteError::NoProfile => DropReason::NoSourceRoute,
         SourceRouteError::TtlExpired => DropReason::TtlExpired,
+        SourceRouteError::Residue(_) => DropReason::UnknownExit,
         _ => DropReason::MalformedSourceRoute,
     }
 }

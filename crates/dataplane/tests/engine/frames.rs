@@ -1,5 +1,6 @@
 //! Frames for tests, made by the emitters of `wire` alone.
 
+use crate::town::identities;
 use catena_wire::ethernet::{EthernetHeader, VlanTag};
 use catena_wire::flow::FlowKey;
 use catena_wire::frame::FrameView;
@@ -9,6 +10,8 @@ use catena_wire::scalar::{
     EtherType, FlowLabel, FragmentOffset, IpProtocol, MacAddr, MplsLabel, Spi, VlanId,
 };
 use catena_wire::source_route::native::{NativeHeader, PortWidth};
+use catena_wire::source_route::polka::residues::identify;
+use catena_wire::source_route::polka::{Degree, PolkaHeader};
 use catena_wire::source_route::sr_mpls::{self, SrMplsHeader};
 use catena_wire::source_route::{self, Next, SourceRouteError};
 use catena_wire::tcp::{TcpFlags, TcpHeader};
@@ -198,9 +201,31 @@ pub(crate) fn labelled(way: &[u8], path: u32, frame: &[u8]) -> Vec<u8> {
 
 /// A node's step along a source route, the bytes off that its header loses by it.
 pub(crate) fn step(frame: &mut Vec<u8>) -> Result<u8, SourceRouteError> {
-    let next = source_route::advance(frame)?;
+    let next = source_route::advance(frame, &[])?;
     if let Next::Pop(_) = next {
         frame.drain(..sr_mpls::PORT_BYTES);
     }
     Ok(next.port().unwrap_or_default())
+}
+
+/// This untagged frame of IPv4 with a number that names these ports to these nodes of a town, and a hop limit of its own.
+pub(crate) fn numbered(way: &[(usize, u8)], hops: u8, path: u32, frame: &[u8]) -> Vec<u8> {
+    let residue =
+        |(node, port): &(usize, u8)| (identities(*node)[0].polynomial().unwrap(), u16::from(*port));
+    let residues: Vec<_> = way.iter().map(residue).collect();
+    let mut number = vec![0; Degree::Sixteen.octets(way.len())];
+    identify(&residues, &mut number).unwrap();
+    let header = PolkaHeader {
+        degree: Degree::Sixteen,
+        pass: 0,
+        hops,
+        number: &number,
+        path: Spi::new(path).ok(),
+        ether_type: EtherType::IPV4,
+    };
+    let mut bytes = addresses_on_links(frame);
+    bytes.resize(header.len_bytes(), 0);
+    header.emit(&mut bytes).unwrap();
+    bytes.extend(&frame[14..]);
+    bytes
 }

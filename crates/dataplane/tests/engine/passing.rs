@@ -111,7 +111,8 @@ pub(crate) fn advance(bytes: &mut [u8], encapsulation: Encapsulation) -> bool {
         Encapsulation::SourceRouteNative
         | Encapsulation::SourceRouteSafe9
         | Encapsulation::SourceRouteClassic80
-        | Encapsulation::SourceRouteSrMpls => return false,
+        | Encapsulation::SourceRouteSrMpls
+        | Encapsulation::SourceRoutePolka => return false,
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => bytes[start + 5] += 1,
     }

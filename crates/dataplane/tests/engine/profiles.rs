@@ -5,25 +5,34 @@ use crate::edges::{SWITCH, number_of, star_of};
 use crate::frames::{self, Spec};
 use crate::rig::{Behaviour, Rig};
 use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, packet_v6, with_chain};
-use crate::town::{Town, link_name};
+use crate::town::{Town, identities, link_name};
+use catena_dataplane::engine::Tables;
 use catena_model::DropReason;
-use catena_model::program::{HopKind, RouteEntry};
+use catena_model::program::{HopKind, IdentityEntry, NodeIdentity, RouteEntry};
 use catena_model::resource::{Encapsulation, FailurePolicy};
 use catena_model::topology::PortNumber;
-use catena_wire::scalar::{IpProtocol, MacAddr};
+use catena_wire::scalar::{IpProtocol, MacAddr, Spi};
 use catena_wire::source_route::marked::{LEN, MarkedHeader};
+use catena_wire::source_route::polka::PolkaView;
+use catena_wire::source_route::polka::residues::Reducer;
 use catena_wire::source_route::sr_mpls::SrMplsView;
 
 const MARKED: [Encapsulation; 2] =
     [Encapsulation::SourceRouteSafe9, Encapsulation::SourceRouteClassic80];
 const LABELLED: Encapsulation = Encapsulation::SourceRouteSrMpls;
-const OTHERS: [Encapsulation; 3] = [MARKED[0], MARKED[1], LABELLED];
+const NUMBERED: Encapsulation = Encapsulation::SourceRoutePolka;
+const OTHERS: [Encapsulation; 4] = [MARKED[0], MARKED[1], LABELLED, NUMBERED];
 const HOPS: &[&[&str]] = &[&["v1"], &["v2"], &["v4"]];
 
 /// A frame of this encapsulation on its way, with this many ports still to be taken.
 fn on_its_way(by: Encapsulation, way: &[u8], path: u16, frame: &[u8]) -> Vec<u8> {
     if by == LABELLED {
         return frames::labelled(way, path.into(), frame);
+    }
+    if by == NUMBERED {
+        // Of the second host, whose function is reached.
+        let hops = u8::try_from(way.len()).unwrap();
+        return frames::numbered(&[(1, way[0])], hops, path.into(), frame);
     }
     let mut bytes = frame[..12].to_vec();
     bytes.resize(LEN, 0);
@@ -122,6 +131,61 @@ fn labels_of_the_way_stand_before_the_whole_frame() {
 }
 
 #[test]
+fn one_number_names_the_way_to_each_node_and_stays_what_it_is() {
+    let mut rig = Rig::new(star_of(NUMBERED, HOPS));
+    let plain = packet(&rig.town, CHAINED_PORT);
+    let tagged = Spec { vlan: Some(0), ..plain.clone() };
+    for sent in [plain, packet_v6(&rig.town, CHAINED_PORT), tagged] {
+        rig.moved();
+        rig.send("S", &sent.frame());
+        let from_v1 = Spec { source_mac: rig.town.mac("v1.out"), ttl: 63, ..sent }.frame();
+        let [first, second] =
+            [(0, 7), (SWITCH, 2)].map(|(node, link)| rig.take(&link_name(node, link)).remove(0));
+        let view = PolkaView::parse(&first).unwrap();
+        assert_eq!((view.path().map(Spi::get), view.hops(), view.pass()), (Some(100), 2, 0));
+        // What the first node itself takes is in no number.
+        let number = number_of(&rig.town, "v2.in");
+        for (node, port) in [(SWITCH, 2), (1, number)] {
+            let own = Reducer::new(identities(node)[0].polynomial().unwrap());
+            assert_eq!(own.residue(view.number()), u16::from(port));
+        }
+        assert_eq!(first[6..12], frames::addresses_on_links(&from_v1)[6..]);
+        assert_eq!(
+            first[view.len_bytes() - 2..],
+            from_v1[12..],
+            "the frame, with the header between"
+        );
+        let mut expected = first;
+        expected[16] -= 1;
+        assert_eq!(second, expected, "the hop limit is all that changes");
+        let moved = rig.moved();
+        assert!(!moved.keys().any(|name| name.contains("dropped")), "{moved:?}");
+        assert_eq!((rig.take("v2.in").len(), rig.take("D").len()), (1, 1));
+    }
+}
+
+#[test]
+fn a_way_over_a_node_without_an_identity_ends_packets_by_name() {
+    let mut rig = Rig::new(star_of(NUMBERED, &[&["v2"]]));
+    turn(&mut rig, |route| route.identities.clear());
+    rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+    assert_eq!(rig.moved().get("S dropped route_unfit"), Some(&1));
+    // And a node that has none itself reads nothing.
+    let mut rig = Rig::new(star_of(NUMBERED, &[&["v2"]]));
+    let mut program = rig.town.program(SWITCH);
+    program.identities.clear();
+    rig.apply_program(SWITCH, &program);
+    rig.moved();
+    rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+    assert_eq!(rig.moved().get("host4-1 dropped malformed_source_route"), Some(&1));
+    for (pass, identity) in [(0, NodeIdentity(0)), (1, identities(0)[0])] {
+        program.identities = vec![IdentityEntry { pass, identity }];
+        let refusal = Tables::compile(&program).map(drop).unwrap_err().to_string();
+        assert!(refusal.contains("is none"), "{refusal}");
+    }
+}
+
+#[test]
 fn what_is_no_plain_ip_packet_is_not_sent() {
     for by in MARKED {
         let mut rig = Rig::new(star_of(by, &[&["v2"]]));
@@ -134,7 +198,7 @@ fn what_is_no_plain_ip_packet_is_not_sent() {
         assert_eq!(moved.get("S dropped not_plain_ip"), Some(&1), "{moved:?}");
         assert_eq!((rig.take("v2.in").len(), rig.take("D").len()), (0, 0));
         // It goes on over what keeps it.
-        for by in [Encapsulation::Nsh, Encapsulation::SourceRouteNative, LABELLED] {
+        for by in [Encapsulation::Nsh, Encapsulation::SourceRouteNative, LABELLED, NUMBERED] {
             let mut rig = Rig::new(star_of(by, &[&["v2"]]));
             rig.send("S", &tagged.frame());
             assert_eq!(rig.take("v2.in").len(), 1, "{}", by.name());
@@ -166,7 +230,7 @@ fn what_comes_out_where_it_should_not_ends_by_name() {
             rig.bring(1, 7, &[frame]);
             rig.assert_only_dropped(&link_name(1, 7), reason);
         }
-        if by != LABELLED {
+        if MARKED.contains(&by) {
             rig.bring(1, 7, &[on_its_way(by, &[v2], 100, &arp)]);
             assert_eq!(rig.moved().get("host2-7 dropped not_plain_ip"), Some(&1));
         }

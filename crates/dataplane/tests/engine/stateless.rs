@@ -1,7 +1,7 @@
 //! What passes a switch leaves nothing behind: all that its engines hold is the same before and after, but for
 //! counters.
 
-use crate::frames::{labelled, source_routed};
+use crate::frames::{labelled, numbered, source_routed};
 use crate::rig::Rig;
 use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, three_hosts, with_chain};
 use crate::town::{Town, link_name};
@@ -51,10 +51,14 @@ fn frame(number: u32) -> (u8, u8, Vec<u8>) {
     let plain = inner.frame();
     let mut bytes = vec![0; 22];
     bytes[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
-    match number % 4 {
+    match number % 5 {
         0 => return (came, leaves, source_routed(&way, number + 1, &plain)),
         1 => return (came, leaves, labelled(&way, 16 + number, &plain)),
-        2 => SafeHeader::new(&way).unwrap().emit(&mut bytes).unwrap(),
+        2 => {
+            let way = [(0, way[0]), (1, way[1]), (2, way[2])];
+            return (came, leaves, numbered(&way, 3, number + 1, &plain));
+        }
+        3 => SafeHeader::new(&way).unwrap().emit(&mut bytes).unwrap(),
         _ => ClassicHeader::new(&way, Density::Labels).unwrap().emit(&mut bytes).unwrap(),
     };
     bytes.extend(&plain[14..]);

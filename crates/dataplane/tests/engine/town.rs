@@ -6,11 +6,12 @@ use catena_model::classifier::{Field, FieldMatch};
 use catena_model::discovery::DiscoveryKey;
 use catena_model::entry::Program;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId};
+use catena_model::limits::NODE_ROUTE_IDENTITIES;
 use catena_model::program::{
-    Balance, ChainEntry, DetourEntry, ExitEntry, ExitPlace, HopEntry, HopKind, InstanceEntry,
-    Location, MacEntry, NeighbourEntry, NetworkEntry, PathEntry, PinEntry, PortEntry, PortRole,
-    RewriteEntry, RouteEntry, RuleEntry, RuleMatch, RulePlace, SliceEntry, SlicePathEntry,
-    TunnelEntry, Underlay,
+    Balance, ChainEntry, DetourEntry, ExitEntry, ExitPlace, HopEntry, HopKind, IdentityEntry,
+    InstanceEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, NodeIdentity, PathEntry,
+    PinEntry, PortEntry, PortRole, RewriteEntry, RouteEntry, RuleEntry, RuleMatch, RulePlace,
+    SliceEntry, SlicePathEntry, TunnelEntry, Underlay,
 };
 use catena_model::resource::{
     Attachment, ContextHeader, Encapsulation, FailurePolicy, IpFamily, Transport,
@@ -363,6 +364,8 @@ impl Town {
             exit(number, ExitPlace::Link(name))
         };
         program.exits = links.iter().map(|(number, _)| link(*number)).collect();
+        let own = (0..).zip(identities(node)).filter(|_| !links.is_empty());
+        program.identities = own.map(|(pass, identity)| IdentityEntry { pass, identity }).collect();
         if links.is_empty() {
             return;
         }
@@ -379,6 +382,7 @@ impl Town {
             let direct = direct.map(|(number, _)| vec![*number]);
             let way = self.ways.get(&(node, port.node)).cloned().or(direct);
             let Some(way) = way else { continue };
+            let identities = self.named(node, &way);
             let ports = way.into_iter().chain([own]).map(port_number).collect();
             let detours = self.detours.get(&(node, port.node)).into_iter().flatten();
             let detours = detours.map(|(at, rejoin, ports)| DetourEntry {
@@ -387,8 +391,20 @@ impl Town {
                 ports: ports.iter().copied().map(port_number).collect(),
             });
             let (node, to, detours) = (node_name(port.node), port.id, detours.collect());
-            program.routes.push(RouteEntry { node, to, ports, detours });
+            program.routes.push(RouteEntry { node, to, ports, detours, identities });
         }
+    }
+
+    /// What the nodes divide by that a way from one leads to, its cables taken in order.
+    fn named(&self, from: usize, way: &[u8]) -> Vec<NodeIdentity> {
+        let mut at = from;
+        let far = |port: &u8| {
+            let links = self.links(at);
+            let (_, (node, _)) = links.iter().find(|(number, _)| number == port)?;
+            at = *node;
+            Some(identities(at)[0])
+        };
+        way.iter().filter_map(far).collect()
     }
 
     fn port_place(&self, name: &str) -> usize {
@@ -453,4 +469,9 @@ pub(crate) fn function_number(place: usize) -> u8 {
 
 fn port_number(number: u8) -> PortNumber {
     PortNumber::new(number).unwrap()
+}
+
+/// What a node divides numbers of ways by, for each pass.
+pub(crate) fn identities(node: usize) -> [NodeIdentity; NODE_ROUTE_IDENTITIES] {
+    std::array::from_fn(|pass| NodeIdentity::all()[NODE_ROUTE_IDENTITIES * node + pass])
 }

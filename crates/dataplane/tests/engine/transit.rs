@@ -1,6 +1,6 @@
 //! Frames that links bring: they leave by the ports that they name, and the nodes between know nothing else.
 
-use crate::frames::{labelled, source_routed, step};
+use crate::frames::{labelled, numbered, source_routed, step};
 use crate::rig::Rig;
 use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, three_hosts, with_chain};
 use crate::town::{Town, link_name};
@@ -94,6 +94,28 @@ fn a_frame_leaves_by_the_ports_that_it_names() {
     }
 }
 
+#[test]
+fn a_frame_leaves_by_the_ports_that_its_number_leaves() {
+    for engines in [1, 2] {
+        let mut rig = Rig::of_engines(engines, row(), |_| {}, 512);
+        rig.moved();
+        let way = WAY.map(usize::from).into_iter().enumerate();
+        let way: Vec<(usize, u8)> = way.map(|(node, port)| (node, port as u8)).collect();
+        let mut expected = numbered(&way, 4, 77, &plain());
+        rig.bring(0, 1, std::slice::from_ref(&expected));
+        let mut links = Vec::new();
+        for (node, port) in way {
+            let [came, left] = [1, port].map(|number| link_name(node, number));
+            expected[16] -= 1;
+            assert_eq!(rig.take(&left), [expected.clone()], "{left}");
+            let names = [came.clone() + " received", came + " forwarded", left + " transmitted"];
+            links.extend(names);
+        }
+        let moved: Vec<(&str, u64)> = links.iter().map(|name| (name.as_str(), 1)).collect();
+        rig.assert_moved(&moved);
+    }
+}
+
 /// Takes all ports of the way.
 fn advance_all(frame: &mut Vec<u8>) {
     for port in WAY {
@@ -132,6 +154,11 @@ fn refused() -> Vec<(Vec<u8>, DropReason)> {
     // No label of the stack is the last, and it leads to the end of the frame.
     unended.truncate(22);
     unended[20] &= !1;
+    let counted = |at: usize, octet: u8| {
+        let mut frame = numbered(&[(0, 2)], 1, 77, &plain());
+        frame[at] = octet;
+        frame
+    };
     let stack = |at: usize, octet: u8| {
         let mut frame = labelled(&WAY, 77, &plain());
         frame[at] = octet;
@@ -147,6 +174,19 @@ fn refused() -> Vec<(Vec<u8>, DropReason)> {
         (ended(classic(&WAY)), DropReason::RouteEnded),
         (ended(labelled(&WAY, 77, &plain())), DropReason::RouteEnded),
         (labelled(&[3, 2], 77, &plain()), DropReason::UnknownExit),
+        // No port has this number, or what is left of another node's.
+        (numbered(&[(0, 3)], 1, 77, &plain()), DropReason::UnknownExit),
+        (numbered(&[(1, 2), (2, 1)], 2, 77, &plain()), DropReason::UnknownExit),
+        (numbered(&[(0, 2)], 0, 77, &plain()), DropReason::TtlExpired),
+        // Another version, a pass and a degree that are not this node's, flags, a length that lies.
+        (counted(14, 0x20), DropReason::MalformedSourceRoute),
+        (counted(14, 0x12), DropReason::MalformedSourceRoute),
+        (counted(15, 8), DropReason::MalformedSourceRoute),
+        (counted(17, 0x84), DropReason::MalformedSourceRoute),
+        (counted(18, 1), DropReason::MalformedSourceRoute),
+        (counted(18, 0), DropReason::MalformedSourceRoute),
+        (counted(18, 255), DropReason::MalformedSourceRoute),
+        (counted(14, 0x10)[..20].to_vec(), DropReason::MalformedSourceRoute),
         // Labels of another block, the last of them a port's, and a time to live that ends here.
         (stack(15, 0xe0), DropReason::MalformedSourceRoute),
         (stack(16, 0x21), DropReason::MalformedSourceRoute),

@@ -269,7 +269,8 @@ pub(crate) fn roll_datagram(town: &Town, seed: u64, dice: &mut Dice) -> SentByTu
             Encapsulation::SourceRouteNative
             | Encapsulation::SourceRouteSafe9
             | Encapsulation::SourceRouteClassic80
-            | Encapsulation::SourceRouteSrMpls,
+            | Encapsulation::SourceRouteSrMpls
+            | Encapsulation::SourceRoutePolka,
         ) => 0,
         TunnelKind::Path(Encapsulation::Mpls) => {
             let label = MplsLabel::ordinary(path).unwrap();

@@ -159,7 +159,7 @@ async fn a_frame_that_is_longer_than_its_link_ends_by_name_and_is_never_torn() {
         }
         passed += 1;
         let mut expected = frame;
-        advance(&mut expected).unwrap();
+        advance(&mut expected, &[]).unwrap();
         assert_eq!(destination.hear(), expected, "whole");
     }
     let came = line(&mut agent, 1);
@@ -198,7 +198,7 @@ async fn links_carry_source_routes_beside_what_the_host_says_there() {
     for frame in frames() {
         source.send(&frame);
         let mut expected = frame;
-        if let Next::Pop(_) = advance(&mut expected).unwrap() {
+        if let Next::Pop(_) = advance(&mut expected, &[]).unwrap() {
             expected.drain(..PORT_BYTES);
         }
         assert_eq!(destination.hear(), expected, "but for its counter");

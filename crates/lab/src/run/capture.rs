@@ -27,7 +27,8 @@ const SAMPLED_BITS: u32 = 4;
 /// Spreads sequence numbers, which go by steps (Knuth's, 2³² by the golden ratio).
 const SPREAD: u32 = 2_654_435_761;
 /// What links bring of chains, in tcpdump's words.
-const SOURCE_ROUTES: &str = "ether proto 0x88b5 or ether proto 0x8847 or vlan";
+const SOURCE_ROUTES: &str =
+    "ether proto 0x88b5 or ether proto 0x88b6 or ether proto 0x8847 or vlan";
 /// What the data network brings of chains: NSH and MPLS in tunnels.
 const TUNNELS: &str = "udp dst port 4790 or udp dst port 6635";
 /// Kernel buffer of a capture, in KiB.

@@ -1,5 +1,5 @@
 //! Where source-routed frames went: what the script that judges it is told of the lab, and what its verdicts come
-//! to. Knows cables and what the controller tells of links; refuses to know headers.
+//! to. Knows cables and what the controller tells of links and nodes; refuses to know headers.
 
 use super::capture::Captured;
 use super::evidence::{Evidence, RunEvidence};
@@ -30,8 +30,14 @@ pub(crate) fn ask(running: &RunningLab, captured: &Captured, walks: Option<u64>)
         .flat_map(|cable| &cable.ends)
         .collect();
     let cables: Vec<_> = running.lab.cables.iter().map(|cable| &cable.ends).collect();
+    let identities: Map<String, Value> = running
+        .client
+        .nodes()?
+        .into_iter()
+        .map(|node| (node.status.node.to_string(), json!(node.status.identities)))
+        .collect();
     let told = json!({
-        "nodes": nodes, "cables": cables, "links": running.client.links()?,
+        "identities": identities, "nodes": nodes, "cables": cables, "links": running.client.links()?,
         "captures": captured.between, "walks": walks, "faults": failed,
     });
     let Value::Object(told) = told else { return Ok(Value::Null) };

@@ -332,10 +332,10 @@ fn a_chain_is_moved_round_a_list_of_encapsulations_that_begins_with_its_own() {
     let carriers: Vec<&str> =
         updates.versions.iter().map(|version| version.encapsulation.unwrap().name()).collect();
     assert_eq!(carriers.len(), 40);
-    let routed = ["native", "safe-9", "classic-80", "sr-mpls"];
+    let routed = ["native", "safe-9", "classic-80", "sr-mpls", "polka"];
     let routed = routed.map(|profile| format!("source-route/{profile}"));
     let routed: Vec<&str> = routed.iter().map(String::as_str).collect();
-    assert_eq!(carriers[..7], [&["mpls"], &routed[..], &["nsh", "mpls"]].concat());
+    assert_eq!(carriers[..8], [&["mpls"], &routed[..], &["nsh", "mpls"]].concat());
     assert!(updates.versions.windows(2).all(|two| two[0].steps == two[1].steps));
     let with = |text: &str| moved(&format!("updates: {text}"));
     assert_eq!(

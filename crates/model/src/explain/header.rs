@@ -87,6 +87,19 @@ pub enum HeaderLayer {
         /// The path.
         path: Option<u32>,
     },
+    /// A source route whose ports are the remainders of one number.
+    ResidueRoute {
+        /// Its profile.
+        profile: String,
+        /// The number, in hexadecimal digits.
+        number: String,
+        /// Which of its polynomials each node divides by.
+        pass: u8,
+        /// How many nodes it may still pass.
+        left: u8,
+        /// The path.
+        path: Option<u32>,
+    },
     /// MPLS SFC label pair (RFC 8595).
     Mpls {
         /// The context label: the path.
@@ -115,6 +128,10 @@ impl fmt::Display for HeaderLayer {
             Self::SourceRoute { profile, ports, left, path } => {
                 let ports: Vec<String> = ports.iter().map(u8::to_string).collect();
                 write!(f, "{profile} ports {} left {left}", ports.join(" "))?;
+                path.map_or(Ok(()), |path| write!(f, " path {path}"))
+            }
+            Self::ResidueRoute { profile, number, pass, left, path } => {
+                write!(f, "{profile} number {number} pass {pass} left {left}")?;
                 path.map_or(Ok(()), |path| write!(f, " path {path}"))
             }
             Self::Mpls { context_label, function_label, index, ttl } => {

@@ -1,14 +1,15 @@
 //! Port numbers and routes in programs: which entries differ where numbers, ways or whoever sends differ.
 
 use super::update::{Update, set};
-use crate::port_numbers::{PortNumbers, changed};
+use crate::port_numbers::{NumberBooks, PortNumbers, changed};
 use crate::routing;
 use crate::sends::Sending;
 use crate::way_detours;
 use catena_model::NodeName;
 use catena_model::id::PortId;
-use catena_model::program::{ExitEntry, ExitPlace, RouteEntry};
-use catena_model::topology::PortNumber;
+use catena_model::limits::NODE_ROUTE_IDENTITIES;
+use catena_model::program::{ExitEntry, ExitPlace, IdentityEntry, RouteEntry};
+use catena_model::topology::{CableEnd, PortNumber};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -30,7 +31,13 @@ impl Update<'_> {
             let numbered: Vec<PortId> = changed.clone().filter_map(ports).collect();
             self.ports.extend(&numbered);
             self.numbered.extend(numbered);
+            let identities = to.get(node).map(|book| book.identities()).unwrap_or_default();
             let Some(entries) = self.programs.entries_of_any_mut(node) else { continue };
+            for pass in 0..NODE_ROUTE_IDENTITIES as u8 {
+                let identity = identities.get(usize::from(pass)).copied();
+                let entry = identity.map(|identity| IdentityEntry { pass, identity });
+                set(&mut entries.identities, pass, entry);
+            }
             // A number may have come to something else: what goes, goes first.
             for (number, _) in former.difference(&now) {
                 entries.exits.remove(number);
@@ -77,9 +84,34 @@ impl Update<'_> {
             let turned = now.from(node, true).filter(|(end, _)| !is_same(end));
             touched.extend(turned.map(|(end, port)| (node.clone(), port, end.clone())));
         }
+        touched.extend(self.renamed());
         for (node, port, end) in touched {
             self.make_route(&node, (end, port));
         }
+    }
+
+    /// The ways over nodes, or to them, that divide by something else now.
+    fn renamed(&self) -> Vec<(NodeName, PortId, NodeName)> {
+        let (from, to) = (self.from.port_numbers, self.to.port_numbers);
+        let own = |books: &'_ NumberBooks, node| {
+            books.get(node).map(|book| book.identities().to_vec()).unwrap_or_default()
+        };
+        let renamed = changed(from, to).into_iter().filter(|node| own(from, node) != own(to, node));
+        let renamed: BTreeSet<&NodeName> = renamed.collect();
+        if renamed.is_empty() {
+            return Vec::new();
+        }
+        let now = self.to.paths.sends();
+        let ways = self.to.ways.iter().flat_map(|(node, ways)| {
+            now.from(node, true).map(move |(end, port)| (node, ways.get(end), end, port))
+        });
+        let is_renamed =
+            |(_, legs, end, _): &(&NodeName, Option<&Vec<CableEnd>>, &NodeName, PortId)| {
+                let mut legs = legs.iter().flat_map(|legs| legs.iter().skip(1));
+                renamed.contains(end) || legs.any(|leg| renamed.contains(&leg.node))
+            };
+        let found = ways.filter(is_renamed);
+        found.map(|(node, _, end, port)| (node.clone(), port, end.clone())).collect()
     }
 
     /// The way from a node to a port of another, if it sends there.
@@ -91,8 +123,16 @@ impl Update<'_> {
         let ports = ports.filter(|_| is_sent);
         if let Some(entries) = self.programs.entries_mut(node) {
             let detours = || way_detours::entries(to.detours, node, &end);
+            let (books, own) = ((to.ways, to.port_numbers), node);
             let (node, to) = (end.clone(), port);
-            let entry = ports.map(|ports| RouteEntry { node, to, ports, detours: detours() });
+            let identities = || routing::identities(books, own, &end).unwrap_or_default();
+            let entry = ports.map(|ports| RouteEntry {
+                node,
+                to,
+                ports,
+                detours: detours(),
+                identities: identities(),
+            });
             set(&mut entries.routes, (end, port), entry);
         }
     }

@@ -6,10 +6,12 @@
 use crate::{Blueprint, Direction, Intent, Inventory, Ledger, PathPhase, PathRecord, SlicePhase};
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{
-    ChainEntry, DetourEntry, ExitEntry, ExitPlace, HopKind, Location, MacEntry, NeighbourEntry,
-    NetworkEntry, PathEntry, PinEntry, PortEntry, PortRole, RouteEntry, RuleEntry, TunnelEntry,
+    ChainEntry, DetourEntry, ExitEntry, ExitPlace, HopKind, IdentityEntry, Location, MacEntry,
+    NeighbourEntry, NetworkEntry, NodeIdentity, PathEntry, PinEntry, PortEntry, PortRole,
+    RouteEntry, RuleEntry, TunnelEntry,
 };
 use catena_model::resource::{Network, OwnTraffic, Port};
+use catena_model::topology::CableEnd;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, ProjectId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +28,7 @@ pub(crate) fn assert_programs(blueprint: &Blueprint, intent: &Intent, inventory:
             choice_seed: blueprint.ledger.choice_seed,
             discovery_key: blueprint.ledger.discovery_key,
             exits: exits(&blueprint.ledger, node, &[]),
+            identities: identities(&blueprint.ledger, node),
             ..NodeProgram::empty(node.clone(), told.number, facts.underlay)
         };
         assert_eq!(told, itself, "a switch knows nothing of tenants");
@@ -106,9 +109,23 @@ fn routes(ledger: &Ledger, inventory: &Inventory, node: &NodeName) -> Vec<RouteE
             to: port,
             ports: legs.iter().map(|leg| leg.port).chain([last]).collect(),
             detours: detours(ledger, node, &end),
+            identities: named(ledger, legs, &end),
         })
     };
     ends.into_iter().filter_map(route).collect()
+}
+
+/// What a node divides by.
+fn identities(ledger: &Ledger, node: &NodeName) -> Vec<IdentityEntry> {
+    let own = ledger.port_numbers.get(node).map(|book| book.identities()).unwrap_or_default();
+    (0..).zip(own).map(|(pass, identity)| IdentityEntry { pass, identity: *identity }).collect()
+}
+
+/// The first of each node behind the first one.
+fn named(ledger: &Ledger, legs: &[CableEnd], end: &NodeName) -> Vec<NodeIdentity> {
+    let nodes = legs[1..].iter().map(|leg| &leg.node).chain([end]);
+    let first = |node| Some(*ledger.port_numbers.get(node)?.identities().first()?);
+    nodes.map(first).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// Those of the ledger's detours, the first that 64 bytes have room for.
@@ -151,6 +168,7 @@ fn program(
         .collect();
     program.ports = local_ports(node, ledger, intent, functions);
     program.exits = exits(ledger, node, &program.ports);
+    program.identities = identities(ledger, node);
     program.routes = routes(ledger, inventory, node);
     add_paths(&mut program, ledger, inventory);
     add_networks(&mut program, intent);

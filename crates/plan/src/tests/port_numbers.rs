@@ -1,4 +1,4 @@
-//! The numbers of links: none stands for two interfaces while a packet may carry it.
+//! The numbers of links, and the identities of nodes: none stands for two while a packet may carry it, or be read by it.
 #![allow(clippy::unwrap_used)]
 
 use super::index::{domain, tell};
@@ -6,8 +6,8 @@ use super::oracle::assert_programs;
 use super::rig::{next, node, versions};
 use super::stored::stored;
 use crate::{Blueprint, IndexedIntent, Inventory, NodeNews, Reconciler};
-use catena_model::limits::{NODE_LINKS_MAX, PATH_ID_QUARANTINE_BLUEPRINTS};
-use catena_model::program::ExitPlace;
+use catena_model::limits::{NODE_LINKS_MAX, NODE_ROUTE_IDENTITIES, PATH_ID_QUARANTINE_BLUEPRINTS};
+use catena_model::program::{ExitPlace, NodeIdentity};
 use catena_model::topology::{NodePlace, PortNumber};
 use catena_model::{BlueprintNumber, NodeName};
 use proptest::prelude::*;
@@ -43,6 +43,8 @@ struct Last {
 #[derive(Default)]
 struct Witness {
     lasts: BTreeMap<(NodeName, PortNumber), Last>,
+    /// Whose each identity was last, and the blueprint that took it away, if one has.
+    identities: BTreeMap<NodeIdentity, (NodeName, Option<BlueprintNumber>)>,
     /// The newest program that each node has ever acknowledged.
     acknowledged: BTreeMap<NodeName, BlueprintNumber>,
 }
@@ -54,6 +56,7 @@ impl Witness {
             let known = self.acknowledged.entry(name.clone()).or_default();
             *known = facts.acknowledged.max(*known);
         }
+        self.see_identities(blueprint);
         for (name, program) in blueprint.programs.iter() {
             let mut interfaces = BTreeSet::new();
             let exits = &program.entries.exits;
@@ -75,6 +78,30 @@ impl Witness {
                     last.gone = last.gone.or(Some(blueprint.number));
                 }
             }
+        }
+    }
+
+    /// The same of identities: each node with a link has two, and nobody else has them.
+    fn see_identities(&mut self, blueprint: &Blueprint) {
+        let number = blueprint.number;
+        let mut held = BTreeSet::new();
+        for (name, program) in blueprint.programs.iter() {
+            let own = program.entries.identities.values();
+            let own: Vec<NodeIdentity> = own.map(|entry| entry.identity).collect();
+            let has_links = !program.entries.exits.is_empty();
+            assert_eq!(own.len(), if has_links { NODE_ROUTE_IDENTITIES } else { 0 }, "{name}");
+            for identity in own {
+                assert!(held.insert(identity), "{identity:?} is two nodes'");
+                assert!(identity.polynomial().is_some());
+                let last = self.identities.insert(identity, (name.clone(), None));
+                let Some((other, gone)) = last.filter(|(last, _)| last != name) else { continue };
+                let gone = gone.expect("it was taken away before it was given");
+                assert!(number.0 - gone.0 >= PATH_ID_QUARANTINE_BLUEPRINTS, "{identity:?}");
+                assert!(self.acknowledged[&other] >= gone, "{identity:?}");
+            }
+        }
+        for (identity, (_, gone)) in &mut self.identities {
+            *gone = gone.or(Some(number)).filter(|_| !held.contains(identity));
         }
     }
 }
@@ -204,4 +231,31 @@ fn the_link_after_the_last_number_is_refused_by_name_and_served_when_one_is_free
         tell(&mut reconciler, 2, NodeNews::Links(other));
     }
     assert_eq!(book(&reconciler).of(&last).unwrap().get(), 1, "that of eth000");
+}
+
+#[test]
+fn a_node_keeps_its_identities_and_who_comes_instead_waits_for_them() {
+    let (mut reconciler, intent) = (domain(2), IndexedIntent::default());
+    let mut witness = Witness::default();
+    let mut own = |reconciler: &mut Reconciler, number: u32, bits: u16| {
+        tell(reconciler, number, NodeNews::Links(links(bits)));
+        plan(reconciler, &intent, &mut witness);
+        acknowledge(reconciler, number);
+        let program = reconciler.blueprint().program(&node(number)).unwrap();
+        program.identities.iter().map(|entry| entry.identity).collect::<Vec<_>>()
+    };
+    let all = NodeIdentity::all();
+    assert_eq!(own(&mut reconciler, 1, 0b1), all[..2]);
+    assert_eq!(own(&mut reconciler, 1, 0b111), all[..2]);
+    assert_eq!(own(&mut reconciler, 1, 0), []);
+    assert_eq!(own(&mut reconciler, 2, 0b1), all[2..4], "the others rest");
+    reconciler = restarted(&reconciler);
+    assert_eq!(own(&mut reconciler, 1, 0b10), all[..2], "they are its own again");
+    assert_eq!(own(&mut reconciler, 1, 0), []);
+    // Blueprints are what is counted in, and the last of them frees what rests.
+    for turn in 0..=PATH_ID_QUARANTINE_BLUEPRINTS {
+        own(&mut reconciler, 2, 1 << (turn % 2));
+    }
+    assert_eq!(own(&mut reconciler, 2, 0b1), all[2..4], "it keeps what it has");
+    assert!(!reconciler.blueprint().ledger.port_numbers.contains_key(&node(1)));
 }

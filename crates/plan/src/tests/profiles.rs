@@ -12,11 +12,13 @@ use catena_model::program::{ExitPlace, Underlay};
 use catena_model::resource::{Encapsulation, FlowField};
 use catena_model::status::ChainState;
 use catena_model::topology::PortNumber;
+use catena_wire::source_route::polka::residues::{Reducer, identify};
 
 const MARKED: [Encapsulation; 2] =
     [Encapsulation::SourceRouteSafe9, Encapsulation::SourceRouteClassic80];
 const LABELLED: Encapsulation = Encapsulation::SourceRouteSrMpls;
-const OTHERS: [Encapsulation; 3] = [MARKED[0], MARKED[1], LABELLED];
+const NUMBERED: Encapsulation = Encapsulation::SourceRoutePolka;
+const OTHERS: [Encapsulation; 4] = [MARKED[0], MARKED[1], LABELLED, NUMBERED];
 
 /// Three hosts at two leaves and two spines, each with a function.
 fn world() -> (World, Fabric) {
@@ -227,4 +229,60 @@ fn nobody_chooses_instances_by_what_is_not_kept() {
     world.intent.chains.get_mut(&chain).unwrap().is_symmetric = false;
     carry(&mut world, chain, Encapsulation::SourceRouteNative);
     assert_eq!(check(&world.intent), Ok(()));
+}
+
+#[test]
+fn the_number_of_each_way_leaves_every_node_on_it_its_port() {
+    let (mut world, fabric) = world();
+    let before = [1, 2, 3, 4].map(|number| world.blueprint.programs.get(&switch(number)).cloned());
+    let chain = chain_by(&mut world, 1, &[12, 13], NUMBERED);
+    fabric.settle(&mut world);
+    assert_active(&world, chain);
+    let after = [1, 2, 3, 4].map(|number| world.blueprint.programs.get(&switch(number)).cloned());
+    assert_eq!(before, after, "nothing of any chain is told to switches");
+    let running = programs(&world);
+    let routes = running
+        .iter()
+        .flat_map(|(from, program)| program.routes.iter().map(move |route| (from, route)));
+    let mut walked = 0;
+    for (from, route) in routes {
+        let identities = route.identities.iter().map(|one| one.polynomial().unwrap());
+        let ports = route.ports[1..].iter().map(|port| u16::from(port.get()));
+        let residues: Vec<_> = identities.zip(ports).collect();
+        assert_eq!(residues.len(), route.ports.len() - 1);
+        let mut number = vec![0; 2 * residues.len()];
+        identify(&residues, &mut number).unwrap();
+        let mut at = from.clone();
+        for pair in route.ports.windows(2) {
+            at = fabric.far_node(&running, &at, pair[0]).unwrap();
+            let own = running[&at].identities[0].identity.polynomial().unwrap();
+            assert_eq!(Reducer::new(own).residue(&number), u16::from(pair[1].get()), "{at}");
+        }
+        assert_eq!(at, route.node);
+        walked += 1;
+    }
+    assert!(walked >= 2, "{walked}");
+}
+
+#[test]
+fn a_way_over_a_node_without_an_identity_is_refused_with_the_node() {
+    let (mut world, fabric) = world();
+    let chain = chain_by(&mut world, 1, &[12], NUMBERED);
+    fabric.settle(&mut world);
+    assert_active(&world, chain);
+    let ledger = &world.blueprint.ledger;
+    let named = |numbers: &crate::NumberBooks| {
+        crate::routing::identities((&ledger.ways, numbers), &node(1), &node(2))
+    };
+    let found = named(&ledger.port_numbers).unwrap();
+    assert_eq!(found.len(), ledger.ways[&node(1)][&node(2)].len());
+    let mut numbers = ledger.port_numbers.clone();
+    numbers.remove(&switch(2));
+    let refused = named(&numbers).unwrap_err();
+    assert!(refused.contains("node 'switch2'") && refused.contains("2040 nodes"), "{refused}");
+    // The end of a way with the book of a switch on it.
+    let book = numbers[&node(2)].clone();
+    numbers.insert(switch(2), book);
+    let refused = named(&numbers).unwrap_err();
+    assert!(refused.contains("comes by node 'host2' twice"), "{refused}");
 }

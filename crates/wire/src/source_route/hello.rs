@@ -182,6 +182,6 @@ mod tests {
     fn no_node_takes_a_word_for_a_route() {
         let mut frame = hello().emit(&HelloKey::of_domain(&KEY));
         assert_eq!(profile(&frame), Some(super::super::Profile::Native));
-        assert_eq!(advance(&mut frame), Err(SourceRouteError::Width(0)));
+        assert_eq!(advance(&mut frame, &[]), Err(SourceRouteError::Width(0)));
     }
 }

@@ -62,8 +62,8 @@ fn native(header: &NativeHeader<'_>) -> Vec<u8> {
 fn walk(mut frame: Vec<u8>) -> Vec<u8> {
     let mut taken = Vec::new();
     loop {
-        let seen = next(&frame);
-        let stepped = advance(&mut frame);
+        let seen = next(&frame, &[]);
+        let stepped = advance(&mut frame, &[]);
         assert_eq!(seen, stepped, "who looks and who goes see the same");
         match stepped.unwrap() {
             Next::Port(port) => taken.push(port),
@@ -118,13 +118,13 @@ fn a_step_writes_the_counter_and_nothing_else() {
         for left in (0..way.len() as u8).rev() {
             let mut expected = frame.clone();
             expected[at] -= 1;
-            assert!(matches!(advance(&mut frame), Ok(Next::Port(_))));
+            assert!(matches!(advance(&mut frame, &[]), Ok(Next::Port(_))));
             assert_eq!(frame, expected);
             let counter = frame[at];
             assert_eq!(counter, left + u8::from(profile(&frame) == Some(Profile::Safe9)));
         }
         let end = frame.clone();
-        assert_eq!((advance(&mut frame), frame), (Ok(Next::End), end));
+        assert_eq!((advance(&mut frame, &[]), frame), (Ok(Next::End), end));
     }
 }
 
@@ -183,7 +183,7 @@ fn all_parts_of_a_native_header_are_written_and_read() {
 #[test]
 fn a_detour_is_written_over_what_is_done_with() {
     let mut frame = golden!("native_all_parts");
-    assert_eq!(advance(&mut frame), Ok(Next::Port(11)));
+    assert_eq!(advance(&mut frame, &[]), Ok(Next::Port(11)));
     let view = NativeView::parse(&frame).unwrap();
     let mut detoured = vec![0xa5; frame.len()];
     detoured[..12].copy_from_slice(&frame[..12]);
@@ -224,7 +224,7 @@ fn headers_that_say_what_they_cannot_are_refused_by_name() {
     ];
     for (frame, expected) in cases {
         let mut stepped = frame.clone();
-        assert_eq!(advance(&mut stepped), Err(expected));
+        assert_eq!(advance(&mut stepped, &[]), Err(expected));
         assert_eq!(stepped, frame, "a refused frame is left alone");
     }
     let have = native.len();
@@ -278,7 +278,7 @@ fn damaged_goldens_are_refused_or_can_be_walked() {
     for golden in all {
         each_truncation(&golden, |cut| {
             let mut frame = cut.to_vec();
-            if advance(&mut frame).is_err() {
+            if advance(&mut frame, &[]).is_err() {
                 assert_eq!(frame, cut);
             }
             let is_native = profile(&golden) == Some(Profile::Native);
@@ -291,7 +291,7 @@ fn damaged_goldens_are_refused_or_can_be_walked() {
         });
         each_bit_flip(&golden, |damaged| {
             let mut frame = damaged.to_vec();
-            match advance(&mut frame) {
+            match advance(&mut frame, &[]) {
                 Err(_) => assert_eq!(frame, damaged),
                 Ok(_) => assert!(walk(frame).len() <= PORTS_MAX),
             }
@@ -335,9 +335,9 @@ proptest! {
             let (entry, _) = LabelStackEntry::parse(view.payload()).unwrap();
             prop_assert!(entry.label.get() >= 16 && entry.is_bottom);
             prop_assert!((2..=10).contains(&entry.ttl));
-            prop_assert_eq!(advance(&mut frame), Ok(Next::Port(*port)));
+            prop_assert_eq!(advance(&mut frame, &[]), Ok(Next::Port(*port)));
         }
-        prop_assert_eq!(advance(&mut frame), Ok(Next::End));
+        prop_assert_eq!(advance(&mut frame, &[]), Ok(Next::End));
     }
 
     #[test]
@@ -379,7 +379,7 @@ proptest! {
         prop_assert_eq!(view.len_bytes(), frame.len());
         prop_assert_eq!(view.check(&KEY).is_ok(), tag.is_some());
         let mut taken = frame.clone();
-        advance(&mut taken).unwrap();
+        advance(&mut taken, &[]).unwrap();
         let later = NativeView::parse(&taken).unwrap();
         prop_assert_eq!(later.check(&KEY).is_ok(), tag.is_some(), "the counter is not in the tag");
         prop_assert_eq!(walk(frame), way);
@@ -405,7 +405,7 @@ proptest! {
         let header = NativeHeader { path, tag: Some(&KEY), detours, ..plain(&way, width) };
         let mut frame = native(&header);
         for port in &way[..taken] {
-            prop_assert_eq!(advance(&mut frame), Ok(Next::Port(*port)));
+            prop_assert_eq!(advance(&mut frame, &[]), Ok(Next::Port(*port)));
         }
         let mut detoured = frame.clone();
         detoured.resize(frame.len() + around.len(), 0xa5);

@@ -2,12 +2,13 @@
 
 use catena_wire::ethernet;
 use catena_wire::lldp::{Identifier, LldpFrame, OwnTlv};
-use catena_wire::scalar::{EtherType, Spi};
+use catena_wire::scalar::{EtherType, MplsLabel, Spi};
 use catena_wire::source_route::Profile;
 use catena_wire::source_route::classic::{ClassicHeader, Density};
 use catena_wire::source_route::marked::MarkedHeader;
 use catena_wire::source_route::native::{NativeHeader, PortWidth};
 use catena_wire::source_route::safe::SafeHeader;
+use catena_wire::source_route::sr_mpls::SrMplsHeader;
 
 use crate::packets::{self, CLIENT, emitted};
 use crate::programs::{scapy, tshark};
@@ -31,6 +32,17 @@ fn safe(way: &[u8]) -> Vec<u8> {
 fn marked(profile: Profile, way: &[u8]) -> Vec<u8> {
     let header = MarkedHeader::new(profile, way, 0x1234).unwrap();
     over_ip(|into| header.emit(into).unwrap())
+}
+
+/// A frame behind labels, which keeps its Ethernet header.
+fn labelled(way: &[u8]) -> Vec<u8> {
+    let header = SrMplsHeader::new(way, MplsLabel::ordinary(0x1234).unwrap()).unwrap();
+    let header = emitted(|into| {
+        ethernet::set_source(into, CLIENT).unwrap();
+        ethernet::set_destination(into, packets::SERVER).unwrap();
+        header.emit(into)
+    });
+    [header, packets::tenant_frame()].concat()
 }
 
 fn lldp() -> Vec<u8> {
@@ -58,6 +70,7 @@ fn tshark_reads_the_fields_that_ports_are_kept_in() {
         safe(&[255; 9]),
         marked(Profile::Safe9, &[1, 3, 5]),
         marked(Profile::Classic80, &[1, 3, 6]),
+        labelled(&[1, 255]),
     ];
     let fields = ["eth.dst", "vlan.id", "mpls.label", "mpls.bottom", "mpls.ttl", "_ws.malformed"];
     let test = "tshark_reads_the_fields_that_ports_are_kept_in";
@@ -69,6 +82,7 @@ fn tshark_reads_the_fields_that_ports_are_kept_in() {
         ["fe:ff:ff:ff:ff:ff", "2048", "557055", "1", "10", ""],
         ["06:40:c0:40:00:00", "1", "528948", "1", "4", ""],
         ["06:03:01:00:00:00", "1", "70196", "1", "3", ""],
+        ["02:00:00:00:02:02", "", "1048321,1048575,4660", "0,0,1", "64,64,64", ""],
     ];
     for (read, expected) in rows.iter().zip(expected) {
         // What a pseudowire would have behind the labels is read too: the first reading is ours.

@@ -70,6 +70,7 @@ fn node(name: &str, is_connected: bool, entered: u64) -> NodeReport {
             acknowledged: BlueprintNumber(if is_connected { 12 } else { 11 }),
             bound: Vec::new(),
             unbound: Vec::new(),
+            identities: Vec::new(),
         },
         counters: is_connected.then(|| NodeCounters {
             tunnels,

@@ -67,6 +67,9 @@ fn node_status(
     (node, role, facts): (&NodeName, NodeRole, &NodeFacts),
 ) -> NodeStatus {
     let unbound = facts.unbound.iter();
+    let book = situation.blueprint.ledger.port_numbers.get(node);
+    let identities = book.map(|book| book.identities()).unwrap_or_default();
+    let polynomials = identities.iter().filter_map(|one| Some(one.polynomial()?.bits()));
     NodeStatus {
         node: node.clone(),
         role,
@@ -82,6 +85,7 @@ fn node_status(
                 reason: reason.clone(),
             })
             .collect(),
+        identities: polynomials.collect(),
     }
 }
 

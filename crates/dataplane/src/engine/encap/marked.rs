@@ -114,7 +114,7 @@ pub(super) fn write(
     let mut header = Header { replaces: HEADER_BYTES, ..Header::EMPTY };
     header.bytes[..ADDRESSES_BYTES].copy_from_slice(addresses);
     header.add(|room| made.emit(room)).map_err(|_| DropReason::MalformedSourceRoute)?;
-    match source_route::advance(header.bytes_mut()) {
+    match source_route::advance(header.bytes_mut(), &[]) {
         Ok(Next::Port(_)) => Ok(header),
         Ok(_) | Err(_) => Err(DropReason::MalformedSourceRoute),
     }

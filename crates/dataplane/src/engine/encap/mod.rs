@@ -12,6 +12,7 @@ mod dummy;
 mod marked;
 mod mpls;
 mod nsh;
+mod polka;
 mod positions;
 mod source_route;
 mod sr_mpls;
@@ -286,6 +287,7 @@ pub(crate) fn of(encapsulation: Encapsulation) -> &'static dyn PathEncap {
         Encapsulation::SourceRouteSafe9 => &marked::MarkedRoute(Profile::Safe9),
         Encapsulation::SourceRouteClassic80 => &marked::MarkedRoute(Profile::Classic80),
         Encapsulation::SourceRouteSrMpls => &sr_mpls::SrMpls,
+        Encapsulation::SourceRoutePolka => &polka::Polka,
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => &dummy::Dummy,
     }
@@ -301,7 +303,8 @@ pub(crate) fn peek(encapsulation: Encapsulation, side: HeaderSide, bytes: &[u8])
         Encapsulation::SourceRouteNative
         | Encapsulation::SourceRouteSafe9
         | Encapsulation::SourceRouteClassic80
-        | Encapsulation::SourceRouteSrMpls => None,
+        | Encapsulation::SourceRouteSrMpls
+        | Encapsulation::SourceRoutePolka => None,
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => dummy::peek(side, bytes),
     }

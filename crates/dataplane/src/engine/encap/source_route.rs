@@ -6,7 +6,7 @@
 //! reads them is none of ours.
 
 use super::{
-    Carried, Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL, marked,
+    Carried, Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL, marked, polka,
     sr_mpls,
 };
 use catena_io::Buffer;
@@ -19,10 +19,10 @@ use catena_model::{DropReason, PathId};
 use catena_wire::ethernet::{self, ADDRESSES_BYTES, HEADER_BYTES};
 use catena_wire::scalar::{EtherType, Spi};
 use catena_wire::source_route::native::{
-    BYTES_WITHOUT_PORTS, DETOUR_BYTES_WITHOUT_PORTS, Detour, NativeHeader, NativeView, PATH_BYTES,
-    PortWidth,
+    self, BYTES_WITHOUT_PORTS, DETOUR_BYTES_WITHOUT_PORTS, Detour, NativeHeader, NativeView,
+    PATH_BYTES, PortWidth,
 };
-use catena_wire::source_route::{self, Next, Profile};
+use catena_wire::source_route::{Next, Profile};
 
 const _: () = assert!(
     BYTES_WITHOUT_PORTS + ROUTE_PORTS_MAX <= super::HEADER_BYTES_MAX,
@@ -98,7 +98,7 @@ pub(super) fn on_links(addresses: &[u8]) -> [u8; ADDRESSES_BYTES] {
 }
 
 /// Takes so many bytes behind the addresses out of a frame.
-fn restore(buffer: &mut Buffer, bytes: usize) -> bool {
+pub(super) fn restore(buffer: &mut Buffer, bytes: usize) -> bool {
     let frame = buffer.bytes_mut();
     if frame.len() < HEADER_BYTES + bytes {
         return false;
@@ -115,6 +115,8 @@ pub(crate) struct RouteHeader {
     width: PortWidth,
     ports: Box<[u8]>,
     detours: Box<[OwnDetour]>,
+    /// The number of the way, where frames carry that; empty: it has none.
+    number: Box<[u8]>,
 }
 
 /// A way round a cable, by positions of a header.
@@ -152,7 +154,11 @@ impl RouteHeader {
             width: PortWidth::for_port(widest.unwrap_or_default()),
             ports: numbers(&route.ports),
             detours: Box::default(),
+            number: Box::default(),
         };
+        if profile == Profile::Polka {
+            header.number = polka::number(route).unwrap_or_default();
+        }
         let mut detours: Vec<OwnDetour> = Vec::new();
         // The other profiles have no room for any.
         let entries = route.detours.iter().filter(|_| profile == Profile::Native);
@@ -181,6 +187,7 @@ impl RouteHeader {
                 marked::write(self.profile, &self.ports, frame, path)
             }
             Profile::SrMpls => sr_mpls::write(&self.ports, frame, path),
+            Profile::Polka => polka::write(&self.number, frame, path),
         }
     }
 
@@ -198,7 +205,7 @@ impl RouteHeader {
         }
         let native = self.native(Some(path), ether_type, &written[..count]);
         header.add(|room| native.emit(room)).map_err(|_| DropReason::MalformedSourceRoute)?;
-        match source_route::advance(header.bytes_mut()) {
+        match native::advance(header.bytes_mut()) {
             Ok(Next::Port(_)) => Ok(header),
             Ok(_) | Err(_) => Err(DropReason::MalformedSourceRoute),
         }

@@ -4,9 +4,11 @@
 use crate::engine::error::CompileError;
 use catena_model::entry::Entries;
 use catena_model::id::PortId;
-use catena_model::program::ExitPlace;
+use catena_model::program::{ExitPlace, IdentityEntry};
 use catena_model::topology::PortNumber;
+use catena_wire::source_route::polka::residues::Reducer;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// What leaves a node on source routes.
 #[derive(Clone, Default)]
@@ -14,13 +16,16 @@ pub(crate) struct Exits {
     /// Links in the order of their numbers.
     links: Vec<(PortNumber, String)>,
     ports: Vec<(PortNumber, PortId)>,
+    /// What the node divides numbers of ways by, by pass.
+    reducers: Arc<[Reducer]>,
 }
 
 impl Exits {
     /// Those of a program.
     ///
     /// # Errors
-    /// Two numbers are the same link's, or one leads to a port that the program does not hold.
+    /// Two numbers are the same link's, one leads to a port that the program does not hold, or something that the node should
+    /// divide by can be divided.
     pub(super) fn of(entries: &Entries) -> Result<Self, CompileError> {
         let (mut exits, mut known) = (Self::default(), BTreeSet::new());
         for exit in entries.exits.values() {
@@ -38,7 +43,13 @@ impl Exits {
                 }
             }
         }
+        exits.reducers = reducers(entries)?;
         Ok(exits)
+    }
+
+    /// What the node divides numbers of ways by, by pass.
+    pub(crate) fn reducers(&self) -> &Arc<[Reducer]> {
+        &self.reducers
     }
 
     /// Each link: its number and the name of its interface.
@@ -60,4 +71,14 @@ impl Exits {
     pub(crate) fn has_link(&self, id: PortId) -> bool {
         self.links.iter().any(|(number, _)| number.link_id() == id)
     }
+}
+
+/// One for each pass, from the first on.
+fn reducers(entries: &Entries) -> Result<Arc<[Reducer]>, CompileError> {
+    let reducer = |(entry, expected): (&Arc<IdentityEntry>, u8)| {
+        let polynomial = entry.identity.polynomial().filter(|_| entry.pass == expected);
+        let refused = CompileError::Identity { pass: entry.pass, identity: entry.identity.0 };
+        polynomial.map(Reducer::new).ok_or(refused)
+    };
+    entries.identities.values().zip(0..).map(reducer).collect()
 }

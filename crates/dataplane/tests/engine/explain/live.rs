@@ -28,7 +28,10 @@ fn said(told: &Told) -> Vec<Leaving> {
                 Leaving { door: port.clone(), header: Vec::new(), macs: *macs, is_on_link: false }
             }
             ExplainAction::Encapsulated { header, macs, .. } => {
-                let is_on_link = matches!(header.layers[..], [HeaderLayer::SourceRoute { .. }]);
+                let is_on_link = matches!(
+                    header.layers[..],
+                    [HeaderLayer::SourceRoute { .. } | HeaderLayer::ResidueRoute { .. }]
+                );
                 let macs = if is_on_link { WrittenMacs::default() } else { *macs };
                 Leaving { door: line.node.to_string(), header: bytes(header), macs, is_on_link }
             }

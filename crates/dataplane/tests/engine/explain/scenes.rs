@@ -148,6 +148,7 @@ fn a_source_route_through_a_switch() {
         ("source-route-safe-9", Encapsulation::SourceRouteSafe9),
         ("source-route-classic-80", Encapsulation::SourceRouteClassic80),
         ("source-route-sr-mpls", Encapsulation::SourceRouteSrMpls),
+        ("source-route-polka", Encapsulation::SourceRoutePolka),
     ] {
         let mut rig = Rig::new(star_of(encapsulation, &[&["v1"], &["v2"], &["v4"]]));
         explain_and_send(name, &mut rig, "S", &frame);
@@ -181,6 +182,8 @@ fn packets_grow_by_what_is_said_of_their_encapsulation() {
                     [&[7], &ports[..]].concat()
                 }
                 [HeaderLayer::SourceRoute { ports, .. }] => ports.clone(),
+                // Four digits for each port but the first.
+                [HeaderLayer::ResidueRoute { number, .. }] => vec![7; 1 + number.len() / 4],
                 _ => Vec::new(),
             };
             let ports: Vec<PortNumber> = ports.into_iter().filter_map(PortNumber::new).collect();

@@ -44,9 +44,9 @@ fn golden_headers_are_written_walked_and_read_at_the_end() {
         for (taken, port) in way.iter().enumerate() {
             let header = MarkedHeader::parse(&frame).unwrap();
             assert_eq!(usize::from(header.counter()), way.len() - taken);
-            assert_eq!(advance(&mut frame), Ok(Next::Port(*port)));
+            assert_eq!(advance(&mut frame, &[]), Ok(Next::Port(*port)));
         }
-        assert_eq!(advance(&mut frame), Ok(Next::End));
+        assert_eq!(advance(&mut frame, &[]), Ok(Next::End));
         let header = MarkedHeader::parse(&frame).unwrap();
         assert_eq!((header.profile(), header.mark(), header.counter()), (profile, mark, 0));
         assert_eq!(header.way().collect::<Vec<_>>(), way, "it stands there to the end");

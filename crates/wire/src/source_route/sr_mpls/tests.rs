@@ -29,8 +29,8 @@ fn written(way: &[u8], path: u32) -> Vec<u8> {
 
 /// A node's step, with what comes off taken off.
 fn step(frame: &mut Vec<u8>) -> Result<Next, SourceRouteError> {
-    let (before, seen) = (frame.clone(), source_route::next(frame));
-    let next = source_route::advance(frame);
+    let (before, seen) = (frame.clone(), source_route::next(frame, &[]));
+    let next = source_route::advance(frame, &[]);
     assert_eq!(seen, next, "who looks and who goes see the same");
     match next {
         Ok(Next::Pop(_)) => drop(frame.drain(..PORT_BYTES)),

@@ -15,7 +15,8 @@ impl Following<'_> {
     pub(super) fn follow_exits(&mut self) -> Result<(), CompileError> {
         let has_ports =
             |entries: &Entries| entries.exits.values().any(|exit| exit.link().is_none());
-        let are_others = !edits(&self.former.entries.exits, &self.entries.exits).is_empty();
+        let are_others = !edits(&self.former.entries.exits, &self.entries.exits).is_empty()
+            || !edits(&self.former.entries.identities, &self.entries.identities).is_empty();
         if are_others || has_ports(self.entries) {
             self.next.exits = Arc::new(Exits::of(self.entries)?);
         }

@@ -210,6 +210,7 @@ fn check_lists(program: &NodeProgram, entries: &Entries) -> Result<(), CompileEr
     twice("slice", &program.slices, entries.slices.len(), |entry| entry.id.to_string())?;
     twice("path", &program.slice_paths, entries.slice_paths.len(), |entry| entry.id.to_string())?;
     twice("port number", &program.exits, entries.exits.len(), |entry| entry.number.to_string())?;
+    twice("pass", &program.identities, entries.identities.len(), |entry| entry.pass.to_string())?;
     twice("route to port", &program.routes, entries.routes.len(), |entry| {
         format!("{} of node {}", entry.to, entry.node)
     })
