@@ -49,7 +49,8 @@ const ENTRIES: [(u32, &str, f64); 3] =
 const PREFIXES: usize = 380_000;
 /// Headers that are made for one sample.
 const HEADERS: usize = 1 << 14;
-/// Goals: nanoseconds of the element, and of the same by a division, microseconds of a header, millions of packets a second.
+/// Goals: nanoseconds of the element, and of the same by a division, microseconds of a header, millions of
+/// packets a second.
 const ELEMENT_NS: f64 = 15.0;
 const POLKA_NS: f64 = 10.0;
 const HEADER_US: f64 = 2.0;

@@ -1,5 +1,5 @@
-//! What a program says of source routes: port numbers, ways to ports of other nodes, and what nodes divide numbers of ways by.
-//! Knows numbers; refuses to know how a frame carries them.
+//! What a program says of source routes: port numbers, ways to ports of other nodes, and what nodes divide
+//! numbers of ways by. Knows numbers; refuses to know how a frame carries them.
 
 use crate::id::{NodeName, PortId};
 use crate::topology::PortNumber;
@@ -48,7 +48,8 @@ pub struct RouteEntry {
     pub node: NodeName,
     /// The port.
     pub to: PortId,
-    /// The port numbers by which a frame leaves each node on the way, its own link first; the last is that of the port.
+    /// The port numbers by which a frame leaves each node on the way, its own link first; the last is that of
+    /// the port.
     pub ports: Vec<PortNumber>,
     /// Ways round the cables on it, for the nodes whose cables they are.
     pub detours: Vec<DetourEntry>,
@@ -77,10 +78,16 @@ impl NodeIdentity {
         ALL.get_or_init(found)
     }
 
+    /// Its coefficients.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        1 << Self::DEGREE | self.0 as u32
+    }
+
     /// The polynomial; none: this one can be divided, and is nobody's.
     #[must_use]
     pub fn polynomial(self) -> Option<Irreducible> {
-        Irreducible::new(1 << Self::DEGREE | u32::from(self.0))
+        Irreducible::new(self.bits())
     }
 }
 

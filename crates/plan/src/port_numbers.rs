@@ -13,14 +13,14 @@ use crate::ways::nodes_over;
 use catena_model::id::PortId;
 use catena_model::limits::{NODE_LINKS_MAX, PATH_ID_QUARANTINE_BLUEPRINTS};
 use catena_model::program::ExitPlace;
-use catena_model::topology::{CableEnd, PortNumber};
+use catena_model::topology::{CableEnd, NodeRole, PortNumber};
 use catena_model::{BlueprintNumber, NodeName};
 use serde::{Deserialize, Serialize};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use identities::Given;
+use identities::Free;
 pub use identities::Identities;
 
 /// Those of every node that has, or had, any. A copy costs as much as there are nodes.
@@ -134,9 +134,7 @@ impl PortNumbers {
 
     /// Nothing rests, and each of these links has a number: no port waits for one.
     fn is_settled(&self, links: Option<&BTreeSet<String>>) -> bool {
-        !self.has_resting()
-            && self.identities.is_some() != self.links.is_empty()
-            && links.is_none_or(|links| self.links.keys().eq(links))
+        !self.has_resting() && links.is_none_or(|links| self.links.keys().eq(links))
     }
 
     /// Brings the numbers to these links and ports. Without word of the links they stay.
@@ -229,8 +227,11 @@ pub(crate) fn number_ports(
     let changed = known.as_ref().map(|known| sends.changed_nodes(known.sends));
     let forgotten = books.keys().filter(|node| !inventory.knows(node)).cloned();
     let forgotten: Vec<NodeName> = forgotten.collect();
-    let mut given = Given::default();
-    let told = inventory.all().map(|(node, _, facts)| (node, facts.links.as_deref()));
+    let mut free = Free::default();
+    // Ways lead over switches: where identities are few, these come first.
+    let of = |wanted| inventory.all().filter(move |(_, role, _)| *role == wanted);
+    let all = of(NodeRole::Switch).chain(of(NodeRole::Host));
+    let told = all.map(|(node, _, facts)| (node, facts.links.as_deref()));
     for (node, links) in told.chain(forgotten.iter().map(|node| (node, Some(&nothing)))) {
         let former = known.as_ref().and_then(|known| known.links(node));
         let known = books.get(node);
@@ -238,10 +239,11 @@ pub(crate) fn number_ports(
         let has_changed = changed.as_ref().is_none_or(|changed| changed.contains(node));
         let are_same = former.zip(links).is_some_and(|(one, other)| std::ptr::eq(one, other));
         let is_settled = |book: &Arc<PortNumbers>| match are_same {
-            true => !book.has_resting() && book.identities.is_some() != book.links.is_empty(),
+            true => !book.has_resting(),
             false => book.is_settled(links),
         };
-        if !has_changed && known.map_or_else(is_empty, is_settled) {
+        let gets = known.is_some_and(|book| book.lacks_identities()) && free.are_left(books);
+        if !has_changed && !gets && known.map_or_else(is_empty, is_settled) {
             continue;
         }
         let ports = &sends.ports_at(node);
@@ -251,8 +253,8 @@ pub(crate) fn number_ports(
         let mut book = known.map_or_else(PortNumbers::default, |book| PortNumbers::clone(book));
         book.resting.retain(|_, resting| resting.rests(node, inventory, number));
         book.follow(links, ports, number);
-        if !book.links.is_empty() && book.identities.is_none() {
-            book.identities = given.take(books);
+        if book.lacks_identities() {
+            book.identities = free.take(books);
         }
         book.follow_identities(node, inventory, number);
         if book.is_empty() {

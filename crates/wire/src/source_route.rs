@@ -94,7 +94,8 @@ pub fn profile(frame: &[u8]) -> Option<Profile> {
         .then(|| if safe::has_signature(frame) { Profile::Safe9 } else { Profile::Classic80 })
 }
 
-/// What a node does with a frame, which stays as it is. `own`: what the node divides numbers of ways by, for each pass.
+/// What a node does with a frame, which stays as it is. `own`: what the node divides numbers of ways by, for
+/// each pass.
 ///
 /// # Errors
 /// As [`advance`] says.
@@ -109,8 +110,8 @@ pub fn next(frame: &[u8], own: &[Reducer]) -> Result<Next, SourceRouteError> {
     }
 }
 
-/// A node's step: takes the next port, and writes the counter; `own` is as [`next`] says. A node between looks no further than the ports: what is
-/// behind them, edges read.
+/// A node's step: takes the next port, and writes the counter; `own` is as [`next`] says. A node between looks
+/// no further than the ports: what is behind them, edges read.
 ///
 /// # Errors
 /// The frame is on no source route, or its header does not allow the step; it is left as it was.

@@ -1,5 +1,5 @@
-//! Readers of source routes: a step writes the counter or takes a label off, or nothing, and what was read is written as it was
-//! read.
+//! Readers of source routes: a step writes the counter or takes a label off, or nothing, and what was read is
+//! written as it was read.
 
 use catena_wire::scalar::MacAddr;
 use catena_wire::source_route::classic::ClassicView;

@@ -208,7 +208,8 @@ pub(crate) fn step(frame: &mut Vec<u8>) -> Result<u8, SourceRouteError> {
     Ok(next.port().unwrap_or_default())
 }
 
-/// This untagged frame of IPv4 with a number that names these ports to these nodes of a town, and a hop limit of its own.
+/// This untagged frame of IPv4 with a number that names these ports to these nodes of a town, and a hop limit
+/// of its own.
 pub(crate) fn numbered(way: &[(usize, u8)], hops: u8, path: u32, frame: &[u8]) -> Vec<u8> {
     let residue =
         |(node, port): &(usize, u8)| (identities(*node)[0].polynomial().unwrap(), u16::from(*port));

@@ -1,5 +1,6 @@
-//! What a node divides numbers of ways by: polynomials that are no other node's, from its first link on. They rest when its
-//! links are gone, since packets may still be on ways that lead to their remainders. Knows nodes; refuses to know ways.
+//! What a node divides numbers of ways by: polynomials that are no other node's, from its first link on. They
+//! rest when its links are gone, since packets may still be on ways that lead to their remainders. Knows
+//! nodes; refuses to know ways.
 
 use super::{NumberBooks, PortNumbers};
 use crate::inventory::Inventory;
@@ -62,6 +63,11 @@ impl PortNumbers {
         }
     }
 
+    /// Has it links, and nothing to divide by?
+    pub(super) fn lacks_identities(&self) -> bool {
+        !self.links.is_empty() && self.identities.is_none()
+    }
+
     /// Lets them rest while the node has no links, and go when they have rested.
     pub(super) fn follow_identities(
         &mut self,
@@ -88,21 +94,32 @@ impl PortNumbers {
     }
 }
 
-/// The identities that are given, once any is asked for.
+/// The identities that nobody has, once any is asked for: the lowest last.
 #[derive(Default)]
-pub(super) struct Given(Option<BTreeSet<NodeIdentity>>);
+pub(super) struct Free(Option<Vec<NodeIdentity>>);
 
-impl Given {
-    /// The lowest that nobody has; none: too few are left.
+impl Free {
+    fn all(&mut self, books: &NumberBooks) -> &mut Vec<NodeIdentity> {
+        self.0.get_or_insert_with(|| {
+            let own = books.values().filter_map(|book| book.identities.as_ref());
+            let given: BTreeSet<NodeIdentity> = own.flat_map(|own| own.of).collect();
+            let all = NodeIdentity::all().iter().rev();
+            all.filter(|one| !given.contains(*one)).copied().collect()
+        })
+    }
+
+    /// Are there some for a node more?
+    pub(super) fn are_left(&mut self, books: &NumberBooks) -> bool {
+        self.all(books).len() >= NODE_ROUTE_IDENTITIES
+    }
+
+    /// The lowest; none: too few are left.
     pub(super) fn take(&mut self, books: &NumberBooks) -> Option<Identities> {
-        let own = |book: &PortNumbers| book.identities.as_ref().map(|own| own.of);
-        let all = || books.values().filter_map(|book| own(book)).flatten().collect();
-        let given = self.0.get_or_insert_with(all);
-        let mut free = NodeIdentity::all().iter().filter(|one| !given.contains(*one)).copied();
-        let of: Vec<NodeIdentity> = free.by_ref().take(NODE_ROUTE_IDENTITIES).collect();
-        let of: [NodeIdentity; NODE_ROUTE_IDENTITIES] = of.try_into().ok()?;
-        given.extend(of);
-        Some(Identities { of, rest: None })
+        let free = self.all(books);
+        let rest = free.len().checked_sub(NODE_ROUTE_IDENTITIES)?;
+        let mut of: Vec<NodeIdentity> = free.drain(rest..).collect();
+        of.reverse();
+        Some(Identities { of: of.try_into().ok()?, rest: None })
     }
 }
 

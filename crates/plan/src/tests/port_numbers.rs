@@ -1,4 +1,5 @@
-//! The numbers of links, and the identities of nodes: none stands for two while a packet may carry it, or be read by it.
+//! The numbers of links, and the identities of nodes: none stands for two while a packet may carry it, or be
+//! read by it.
 #![allow(clippy::unwrap_used)]
 
 use super::index::{domain, tell};

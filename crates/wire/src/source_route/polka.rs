@@ -1,8 +1,10 @@
-//! `polka`: one number for the whole way, of which each node reads its port by the remainder of a division (PolKA, NetSoft
-//! 2020; the arithmetic is in [`residues`]). Knows these bits; refuses to know which polynomial is whose.
+//! `polka`: one number for the whole way, of which each node reads its port by the remainder of a division
+//! (PolKA, NetSoft 2020; the arithmetic is in [`residues`]). Knows these bits; refuses to know which
+//! polynomial is whose.
 //!
 //! ```text
-//! | destination 6 | source 6 | 0x88b6 | version 4b, pass 4b | degree | hop limit | flags | length | number length | path 3 | EtherType 2 |
+//! | destination 6 | source 6 | 0x88b6 | version 4b, pass 4b | degree | hop limit | flags | length |
+//! | number length | path 3 | EtherType 2 |
 //! ```
 //!
 //! The number never changes under way, only the hop limit does. A node that a way comes by with different ports has
@@ -246,8 +248,8 @@ impl PolkaHeader<'_> {
 /// What a node with these polynomials does with a frame, which stays as it is.
 ///
 /// # Errors
-/// The frame is too short or another, its header says what it cannot, the node has no polynomial of its pass and its degree,
-/// no port has the number that this leaves, or the hop limit is used up.
+/// The frame is too short or another, its header says what it cannot, the node has no polynomial of its pass
+/// and its degree, no port has the number that this leaves, or the hop limit is used up.
 #[inline]
 pub fn next(frame: &[u8], own: &[Reducer]) -> Result<Next, SourceRouteError> {
     Ok(look(frame, own)?.0)

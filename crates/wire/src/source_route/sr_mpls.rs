@@ -6,9 +6,9 @@
 //! | destination 6 | source 6 | 0x8847 | a label for each port 4.. | path label 4 | control word 4 | frame
 //! ```
 //!
-//! The label of a port is its number in a block that is the same at every node, so that none has a table of labels. The
-//! time to live is that of the first label: a step takes this label off, and the next one gets it, one less. The
-//! control word is 0 (RFC 4385, RFC 8469): no router between takes what is behind the stack for IP.
+//! The label of a port is its number in a block that is the same at every node, so that none has a table of
+//! labels. The time to live is that of the first label: a step takes this label off, and the next one gets it,
+//! one less. The control word is 0 (RFC 4385, RFC 8469): no router between takes what is behind the stack for IP.
 
 use super::{Next, PORTS_MAX, SourceRouteError};
 use crate::ethernet::{self, ADDRESSES_BYTES};
@@ -60,8 +60,8 @@ impl<'p> SrMplsView<'p> {
     /// Reads it from the start of a frame.
     ///
     /// # Errors
-    /// The frame ends inside the header, is another, or has a label that is neither a port's nor that of a path where it
-    /// must be.
+    /// The frame ends inside the header, is another, or has a label that is neither a port's nor that of a
+    /// path where it must be.
     pub fn parse(frame: &'p [u8]) -> Result<Self, SourceRouteError> {
         let mut count = 0;
         let last = loop {
@@ -186,14 +186,15 @@ fn step_of(entry: LabelStackEntry) -> Result<Next, SourceRouteError> {
 /// What a node does with a frame, which stays as it is.
 ///
 /// # Errors
-/// The frame has another header, its first label is neither a port's nor that of a path, or its time to live ends here.
+/// The frame has another header, its first label is neither a port's nor that of a path, or its time to live
+/// ends here.
 #[inline]
 pub fn next(frame: &[u8]) -> Result<Next, SourceRouteError> {
     Ok(look(frame)?.0)
 }
 
-/// A node's step: the label of the port that is taken comes off. The first [`PORT_BYTES`] of the frame are not its own
-/// any more then.
+/// A node's step: the label of the port that is taken comes off. The first [`PORT_BYTES`] of the frame are not
+/// its own any more then.
 ///
 /// # Errors
 /// As [`next`] says; the frame is left as it was.

@@ -69,7 +69,6 @@ fn node_status(
     let unbound = facts.unbound.iter();
     let book = situation.blueprint.ledger.port_numbers.get(node);
     let identities = book.map(|book| book.identities()).unwrap_or_default();
-    let polynomials = identities.iter().filter_map(|one| Some(one.polynomial()?.bits()));
     NodeStatus {
         node: node.clone(),
         role,
@@ -85,7 +84,7 @@ fn node_status(
                 reason: reason.clone(),
             })
             .collect(),
-        identities: polynomials.collect(),
+        identities: identities.iter().map(|identity| identity.bits()).collect(),
     }
 }
 

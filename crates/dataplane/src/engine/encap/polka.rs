@@ -1,8 +1,8 @@
-//! Paths over source routes whose ports are the remainders of one number, with the path's identifier behind it. Where on
-//! its path a packet is follows from the port by which it comes out.
+//! Paths over source routes whose ports are the remainders of one number, with the path's identifier behind
+//! it. Where on its path a packet is follows from the port by which it comes out.
 //!
-//! The addresses of the frame stand before the header, as with `native`, and what is written hangs on nothing that a node
-//! changes but the hop limit.
+//! The addresses of the frame stand before the header, as with `native`, and what is written hangs on nothing
+//! that a node changes but the hop limit.
 
 use super::source_route::{on_links, restore};
 use super::{Carried, Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL};
@@ -89,8 +89,8 @@ pub(super) fn number(route: &RouteEntry) -> Option<Box<[u8]>> {
     Some(number.into())
 }
 
-/// What stands in the place of the Ethernet header of a frame on this path and the way with this number, whose first port
-/// is taken without it.
+/// What stands in the place of the Ethernet header of a frame on this path and the way with this number, whose
+/// first port is taken without it.
 ///
 /// # Errors
 /// The frame has no Ethernet header, or no header holds the number or the identifier.

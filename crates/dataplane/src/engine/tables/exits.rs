@@ -24,8 +24,8 @@ impl Exits {
     /// Those of a program.
     ///
     /// # Errors
-    /// Two numbers are the same link's, one leads to a port that the program does not hold, or something that the node should
-    /// divide by can be divided.
+    /// Two numbers are the same link's, one leads to a port that the program does not hold, or something that
+    /// the node should divide by can be divided.
     pub(super) fn of(entries: &Entries) -> Result<Self, CompileError> {
         let (mut exits, mut known) = (Self::default(), BTreeSet::new());
         for exit in entries.exits.values() {
