@@ -1,4 +1,5 @@
-//! `catena plan --place`: hosts for the functions of a document's chains. Knows how to tell them; refuses to choose one.
+//! `catena plan --place`: hosts for the functions of a document's chains. Knows how to tell them; refuses to choose
+//! one.
 
 use crate::failure::Failure;
 use crate::output::{Format, Table, block, say, table, tell};
@@ -10,8 +11,8 @@ use clap::Args;
 
 #[derive(Args)]
 pub(crate) struct PlaceArguments {
-    /// Propose hosts for functions that stand nowhere, instead: those that cost a chain the fewest racks, then the fewest
-    /// ports in its headers.
+    /// Propose hosts for functions that stand nowhere, instead: those that cost a chain the fewest racks, then the
+    /// fewest ports in its headers.
     #[arg(long, conflicts_with = "undeploy")]
     pub(crate) place: bool,
     /// These functions may stand elsewhere, too, one after the other.

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 pub struct PlacementRequest {
     /// Names or identities of the chains.
     pub chains: Vec<String>,
-    /// Functions that stand somewhere and may as well stand elsewhere, by name. Those that stand nowhere are free anyway.
+    /// Functions that stand somewhere and may stand elsewhere, by name. Those that stand nowhere are free anyway.
     #[serde(default)]
     pub free: Vec<String>,
     /// Functions of one chain that a host takes, at most.

@@ -1,6 +1,6 @@
-//! Where the functions of a chain could stand: hosts for those that are free, so that its packets touch the fewest racks
-//! and have the fewest ports in their headers. Knows cables and what is declared; refuses to know who starts a function
-//! there: nothing is changed.
+//! Where the functions of a chain could stand: hosts for those that are free, so that its packets touch the fewest
+//! racks and have the fewest ports in their headers. Knows cables and what is declared; refuses to know who starts a
+//! function there: nothing is changed.
 
 mod search;
 

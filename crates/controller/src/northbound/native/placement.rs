@@ -1,5 +1,5 @@
-//! `POST /v1/plan/{draft}/placement`: where the functions of a draft's chains could stand. Knows whom to ask; refuses to
-//! know how a host is chosen, and changes nothing.
+//! `POST /v1/plan/{draft}/placement`: where the functions of a draft's chains could stand. Knows whom to ask; refuses
+//! to know how a host is chosen, and changes nothing.
 
 use super::chains;
 use super::change::body;

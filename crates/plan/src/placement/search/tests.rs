@@ -74,7 +74,8 @@ fn puzzles() -> impl Strategy<Value = (Ground, Option<usize>, Vec<Station>, usiz
         let leg = prop_oneof![8 => (2..5_u32).prop_map(Some), 1 => Just(None)];
         let ports = proptest::collection::vec(proptest::collection::vec(leg, hosts), hosts);
         let given = proptest::collection::btree_set(0..hosts, 1..3);
-        let station = prop_oneof![3 => Just(Station::Free), 1 => given.prop_map(|hosts| Station::At(hosts.into_iter().collect()))];
+        let given = given.prop_map(|hosts| Station::At(hosts.into_iter().collect()));
+        let station = prop_oneof![3 => Just(Station::Free), 1 => given];
         let functions = proptest::collection::vec(station, 1..5);
         let begins = proptest::option::of(0..hosts);
         let per_host = 1..3_usize;
