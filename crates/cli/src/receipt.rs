@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use catena_model::DropReason;
     use catena_model::id::{BlueprintNumber, ChainId, PathId};
-    use catena_model::status::{LinkLoss, LinkLosses};
+    use catena_model::losses::{LinkLoss, LinkLosses};
     use std::collections::BTreeMap;
 
     fn receipt(drained: Vec<DrainedPath>, paths: Vec<PathId>) -> Receipt {

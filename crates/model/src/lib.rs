@@ -18,6 +18,7 @@ pub mod explain;
 pub mod id;
 pub mod kernel;
 pub mod limits;
+pub mod losses;
 mod merging;
 pub mod placement;
 pub mod preview;

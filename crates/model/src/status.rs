@@ -5,10 +5,11 @@ use crate::drop_reason::DropReason;
 use crate::id::{
     BlueprintNumber, ChainId, FunctionId, GraphId, InstanceId, NodeName, PathId, PortId,
 };
+use crate::losses::LinkLosses;
 use crate::resource::{Encapsulation, FailurePolicy, FunctionTemplate};
 use crate::topology::{CableEnd, NodeRole};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// Whether a chain carries traffic.
@@ -125,36 +126,6 @@ pub struct DrainedPath {
     /// What links on its ways lost meanwhile, where it goes by source routes and ended by its bound.
     #[serde(default)]
     pub at_links: LinkLosses,
-}
-
-/// What links lost in some time, of whatever chain: no node between knows whose packets it passes on.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LinkLosses {
-    /// The links that lost any.
-    pub links: Vec<LinkLoss>,
-    /// The nodes of which it is not known: they did not answer, now or when it began.
-    pub unknown_at: BTreeSet<NodeName>,
-}
-
-/// What one link lost of what it brought.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LinkLoss {
-    /// The node.
-    pub node: NodeName,
-    /// The interface that brought them.
-    pub link: String,
-    /// Dropped, by name.
-    pub dropped: BTreeMap<DropReason, u64>,
-    /// Frames that the kernel lost because the ring was full.
-    pub ring_full: u64,
-}
-
-impl LinkLoss {
-    /// All together.
-    #[must_use]
-    pub fn packets(&self) -> u64 {
-        self.dropped.values().copied().fold(self.ring_full, u64::saturating_add)
-    }
 }
 
 /// The account of one change of a chain, once it is over.

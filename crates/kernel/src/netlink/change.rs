@@ -104,8 +104,9 @@ impl Netlink {
         self.create_link("create veth", &object, near).await
     }
 
-    /// Makes a bridge, down, without spanning tree; groups it floods. `passes`: those of the addresses 01:80:c2:00:00:0X
-    /// that no bridge passes on unless it is told to, by the bit of X (`group_fwd_mask` of ip-link(8)).
+    /// Makes a bridge, down, without spanning tree; groups it floods. `passes`: those of the addresses
+    /// 01:80:c2:00:00:0X that no bridge passes on unless it is told to, by the bit of X (`group_fwd_mask` of
+    /// ip-link(8)).
     ///
     /// # Errors
     /// The name is malformed or taken.

@@ -6,7 +6,7 @@ use crate::blueprint::Blueprint;
 use crate::inventory::Inventory;
 use crate::ledger::{Ledger, PathRecord};
 use catena_model::account::PortCounters;
-use catena_model::status::{LinkLoss, LinkLosses};
+use catena_model::losses::{LinkLoss, LinkLosses};
 use catena_model::topology::PortNumber;
 use catena_model::{BlueprintNumber, DropReason, NodeCounters, NodeName};
 use std::collections::{BTreeMap, BTreeSet};

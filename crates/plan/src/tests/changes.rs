@@ -6,7 +6,8 @@ use super::rig::{CUSTOMER, World, id, node, port_id};
 use crate::{Asked, Changes, Counted, DRAIN_WAIT_MAX, DrainWatch, PIN_WAIT_MAX};
 use catena_model::id::{ChainId, FunctionId, InstanceId, RuleId};
 use catena_model::limits::{DRAIN_WAIT_MAX_MS, PIN_WAIT_MAX_MS};
-use catena_model::status::{DrainProof, DrainedPath, LinkLosses, Receipt};
+use catena_model::losses::LinkLosses;
+use catena_model::status::{DrainProof, DrainedPath, Receipt};
 use catena_model::{
     BlueprintNumber, ChainCounters, DropReason, HopCounters, NodeCounters, PathId, Volume,
 };

@@ -6,6 +6,7 @@
 //! out is addressed to the port that it comes out by, as every function gets its packets, and a path delivers by
 //! the address of the packet. What is no plain IP packet is not sent.
 
+use super::addresses::{off_links, on_links};
 use super::{Carried, Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL};
 use crate::engine::packet::trim_front;
 use catena_io::Buffer;
@@ -90,7 +91,11 @@ fn restore(buffer: &mut Buffer) -> Result<(), DropReason> {
         SourceRouteError::NotIp => DropReason::NotPlainIp,
         _ => DropReason::MalformedSourceRoute,
     })?;
-    trim_front(buffer, ADDED_BYTES).then_some(()).ok_or(DropReason::MalformedSourceRoute)
+    if !trim_front(buffer, ADDED_BYTES) {
+        return Err(DropReason::MalformedSourceRoute);
+    }
+    off_links(buffer.bytes_mut());
+    Ok(())
 }
 
 /// What stands in the place of the Ethernet header of a frame on this path, the first of these ports taken.
@@ -112,7 +117,7 @@ pub(super) fn write(
     let mark = u16::try_from(path.0).map_err(|_| DropReason::NoPath)?;
     let made = MarkedHeader::new(profile, ports, mark).map_err(|_| DropReason::RouteUnfit)?;
     let mut header = Header { replaces: HEADER_BYTES, ..Header::EMPTY };
-    header.bytes[..ADDRESSES_BYTES].copy_from_slice(addresses);
+    header.bytes[..ADDRESSES_BYTES].copy_from_slice(&on_links(addresses));
     header.add(|room| made.emit(room)).map_err(|_| DropReason::MalformedSourceRoute)?;
     match source_route::advance(header.bytes_mut(), &[]) {
         Ok(Next::Port(_)) => Ok(header),

@@ -4,6 +4,7 @@
 //! compares it and hands it back (docs/adr/0003-path-encapsulation.md). Refuses to know what is
 //! done at a position: hops, instances and networks are the forwarder's.
 
+mod addresses;
 mod carried;
 mod context;
 mod detours;

@@ -4,7 +4,7 @@
 //! The addresses of the frame stand before the header, as with `native`, and what is written hangs on nothing
 //! that a node changes but the hop limit.
 
-use super::source_route::{on_links, restore};
+use super::addresses::{on_links, restore};
 use super::{Carried, Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL};
 use catena_model::explain::HeaderLayer;
 use catena_model::limits::RESIDUE_ROUTE_PORTS_MAX;

@@ -5,11 +5,11 @@
 //! Headers are made of routes and not of positions ([`RouteHeader`]): `push` has none to give, and a function that
 //! reads them is none of ours.
 
+use super::addresses::{on_links, restore};
 use super::{
     Carried, Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL, marked, polka,
     sr_mpls,
 };
-use catena_io::Buffer;
 use catena_model::explain::HeaderLayer;
 use catena_model::limits::{ROUTE_DETOUR_BYTES_MAX, ROUTE_PORTS_MAX};
 use catena_model::program::{DetourEntry, RouteEntry};
@@ -82,30 +82,6 @@ fn read(positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
     let path = PathId(path.ok_or(DropReason::MalformedSourceRoute)?.get());
     let position = positions.find(path, Encapsulation::SourceRouteNative, 0, TTL_INITIAL)?;
     Ok(Located { position, header_bytes: view.len_bytes() - HEADER_BYTES })
-}
-
-/// The octet of a frame whose bit says whether a source address is administered locally (IEEE 802 section 8).
-const SOURCE_OCTET: usize = 6;
-const LOCAL_BIT: u8 = 0x02;
-
-/// The addresses of a frame as they are on links: bridges learn sources and send nothing back to where they have
-/// learned a destination, but frames on source routes turn round behind them. So no source is anybody's destination.
-pub(super) fn on_links(addresses: &[u8]) -> [u8; ADDRESSES_BYTES] {
-    let mut marked = [0; ADDRESSES_BYTES];
-    marked.copy_from_slice(addresses);
-    marked[SOURCE_OCTET] ^= LOCAL_BIT;
-    marked
-}
-
-/// Takes so many bytes behind the addresses out of a frame.
-pub(super) fn restore(buffer: &mut Buffer, bytes: usize) -> bool {
-    let frame = buffer.bytes_mut();
-    if frame.len() < HEADER_BYTES + bytes {
-        return false;
-    }
-    frame.copy_within(..ADDRESSES_BYTES, bytes);
-    frame[bytes + SOURCE_OCTET] ^= LOCAL_BIT;
-    super::trim_front(buffer, bytes)
 }
 
 /// The way to a function, ready to be written into frames.

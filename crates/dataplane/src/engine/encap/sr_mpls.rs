@@ -3,7 +3,7 @@
 //!
 //! The frame stands whole behind its header, as it does in a tunnel, and a copy of its addresses in front.
 
-use super::source_route::on_links;
+use super::addresses::on_links;
 use super::{Carried, Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL};
 use catena_model::explain::HeaderLayer;
 use catena_model::limits::LABELLED_ROUTE_PORTS_MAX;
