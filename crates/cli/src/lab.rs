@@ -306,11 +306,16 @@ mod tests {
         let demo = std::fs::read_to_string(root.join("demo")).expect("the demo");
         let last = demo.lines().rfind(|line| line.contains("next: ")).expect("a last line");
         assert!(last.contains("export PATH=$PWD/target/release:"), "{last}");
-        let words = last.split([' ', ')', '"']);
-        let named: Vec<&str> =
-            words.filter(|word| word.contains('/') && word.contains('.')).collect();
-        assert_eq!(named, ["labs/openstack-testbed.yaml", "docs/book/src/start/tutorial.md"]);
-        for file in named {
+        assert!(last.contains("catena lab up $next "), "{last}");
+        // Of each paper another lab.
+        let words = || demo.split([' ', ')', '"', '\n']);
+        let labs: Vec<&str> = words().filter_map(|word| word.strip_prefix("next=")).collect();
+        assert_eq!(
+            labs,
+            ["labs/openstack-testbed.yaml", "labs/5g-slices.yaml", "labs/source-route.yaml"]
+        );
+        let pages = last.split([' ', ')', '"']).filter(|word| word.starts_with("docs/"));
+        for file in labs.into_iter().chain(pages) {
             assert!(root.join(file).is_file(), "{file}");
         }
     }

@@ -2,7 +2,7 @@
 
 use catena_model::NodeName;
 use catena_model::status::{DrainProof, DrainedPath, Receipt};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The receipt in one line.
 pub(crate) fn line(receipt: &Receipt) -> String {
@@ -29,21 +29,26 @@ pub(crate) fn line(receipt: &Receipt) -> String {
     format!("receipt {}", words.join(" · "))
 }
 
-/// What links lost while paths drained over them.
+/// What links lost while paths drained over them. Paths that drained together were told of the same packets at other
+/// moments: the most of each is told.
 fn at_links(receipt: &Receipt) -> Vec<String> {
-    let losses = || receipt.drained.iter().map(|path| &path.at_links);
-    let mut words = Vec::new();
+    let losses = || receipt.drained.iter().filter_map(|path| path.at_links.as_ref());
+    let mut most: BTreeMap<(&NodeName, &str), BTreeMap<String, u64>> = BTreeMap::new();
     for loss in losses().flat_map(|losses| &losses.links) {
-        let by_name = loss.dropped.iter().map(|(reason, count)| format!("{count} {reason}"));
-        let full = (loss.ring_full > 0).then(|| format!("{} ring_full", loss.ring_full));
-        let what: Vec<String> = by_name.chain(full).collect();
-        let word =
-            format!("link {} of {} lost {} of all chains", loss.link, loss.node, what.join(", "));
-        // Paths that drain at once have been told of the same packets.
-        if !words.contains(&word) {
-            words.push(word);
+        let by_name = loss.dropped.iter().map(|(reason, count)| (reason.to_string(), *count));
+        let full = (loss.ring_full > 0).then(|| ("ring_full".to_owned(), loss.ring_full));
+        let known = most.entry((&loss.node, &loss.link)).or_default();
+        for (reason, count) in by_name.chain(full) {
+            let before = known.entry(reason).or_default();
+            *before = count.max(*before);
         }
     }
+    let line = |((node, link), counts): (&(&NodeName, &str), &BTreeMap<String, u64>)| {
+        let counts: Vec<String> =
+            counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        format!("link {link} of {node} lost {} of all chains", counts.join(", "))
+    };
+    let mut words: Vec<String> = most.iter().map(line).collect();
     let silent: BTreeSet<&str> =
         losses().flat_map(|losses| &losses.unknown_at).map(NodeName::as_str).collect();
     if !silent.is_empty() {
@@ -104,7 +109,7 @@ mod tests {
             lost_between_nodes: 0,
             dropped: BTreeMap::new(),
             ambiguous: 0,
-            at_links: LinkLosses::default(),
+            at_links: None,
         }
     }
 
@@ -128,14 +133,17 @@ mod tests {
         late.lost_between_nodes = 1;
         late.ambiguous = 5;
         late.dropped = BTreeMap::from([(DropReason::TtlExpired, 4)]);
-        late.at_links.links.push(LinkLoss {
+        let loss = |count| LinkLoss {
             node: NodeName::new("e1").unwrap(),
             link: "e1-a1".into(),
-            dropped: BTreeMap::from([(DropReason::LinkDead, 3)]),
+            dropped: BTreeMap::from([(DropReason::LinkDead, count)]),
             ring_full: 7,
-        });
-        late.at_links.unknown_at.insert(NodeName::new("a2").unwrap());
-        let late = receipt(vec![late, drained(DrainProof::Counted)], Vec::new());
+        };
+        let unknown_at = BTreeSet::from([NodeName::new("a2").unwrap()]);
+        late.at_links = Some(LinkLosses { links: vec![loss(3)], unknown_at });
+        let mut other = drained(DrainProof::Counted);
+        other.at_links = Some(LinkLosses { links: vec![loss(2)], ..LinkLosses::default() });
+        let late = receipt(vec![late, other], Vec::new());
         assert_eq!(
             line(&late),
             "receipt removed 2 paths · in flight 24 · lost 3 · dropped 4 by name · \

@@ -38,7 +38,7 @@ pub struct Proposal {
     pub proposed: Option<WayCost>,
     /// No choice of hosts has fewer racks than these.
     pub racks_least: usize,
-    /// And none fewer ports, in whatever racks.
+    /// And none in so few racks has fewer ports.
     pub ports_least: usize,
     /// Has every choice of hosts been weighed? Then none is better, and what is least is what is proposed.
     pub is_proved: bool,

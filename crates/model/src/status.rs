@@ -123,9 +123,10 @@ pub struct DrainedPath {
     pub dropped: BTreeMap<DropReason, u64>,
     /// Packets whose path was told by their order alone.
     pub ambiguous: u64,
-    /// What links on its ways lost meanwhile, where it goes by source routes and ended by its bound.
+    /// What links on its ways lost meanwhile. None: it goes by tunnels, it was found empty by count, or nodes are not
+    /// for the reader to know.
     #[serde(default)]
-    pub at_links: LinkLosses,
+    pub at_links: Option<LinkLosses>,
 }
 
 /// The account of one change of a chain, once it is over.

@@ -12,7 +12,6 @@ use crate::next::draining;
 use between::Between;
 use catena_model::id::{ChainId, InstanceId};
 use catena_model::limits::{DRAIN_WAIT_MAX_MS, PIN_WAIT_MAX_MS};
-use catena_model::losses::LinkLosses;
 use catena_model::program::HopKind;
 use catena_model::status::{DrainProof, DrainedPath};
 use catena_model::topology::PortNumber;
@@ -214,21 +213,21 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> DrainWatch<T> {
             if path.stage == Stage::Turning || path.before.is_none() {
                 path.before = Some(tally.clone());
             }
-            path.between.begin(counters);
+            if path.asks_between {
+                path.between.begin(counters);
+            }
             let Stage::Turned(since) = path.stage else { continue };
             path.in_flight.get_or_insert(tally.inside());
             let proof = if path.counting.is_empty(counters) {
                 DrainProof::Counted
-            } else if since + DRAIN_WAIT_MAX <= now {
+            } else if since + DRAIN_WAIT_MAX <= now && path.knows_between() {
                 DrainProof::Bound { after_ms: DRAIN_WAIT_MAX_MS }
             } else {
                 continue;
             };
             let report = path.report(*id, proof, &tally);
-            let at_links = match proof {
-                DrainProof::Counted => LinkLosses::default(),
-                DrainProof::Bound { .. } => path.between.losses(counters),
-            };
+            let is_counted = proof == DrainProof::Counted;
+            let at_links = (!is_counted).then(|| path.between.losses(counters)).flatten();
             drained.push(DrainedPath { at_links, ..report });
         }
         drained
@@ -252,6 +251,11 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> DrainWatch<T> {
 }
 
 impl<T> Watched<T> {
+    /// Is in what was read whatever those between know? If not, the next reading asks them.
+    fn knows_between(&self) -> bool {
+        self.asks_between || self.between.is_nobody()
+    }
+
     fn report(&self, id: PathId, proof: DrainProof, tally: &Tally) -> DrainedPath {
         let before = self.before.clone().unwrap_or_default();
         let is_counted = proof == DrainProof::Counted;
@@ -265,7 +269,7 @@ impl<T> Watched<T> {
             lost_between_nodes: if is_counted { 0 } else { tally.between_nodes() },
             dropped: tally.dropped_since(&before),
             ambiguous: tally.ambiguous.saturating_sub(before.ambiguous),
-            at_links: LinkLosses::default(),
+            at_links: None,
         }
     }
 }

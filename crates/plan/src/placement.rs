@@ -262,6 +262,13 @@ impl Asked<'_> {
                  take more (--per-host)"
             );
         }
+        if free > PROVED_FUNCTIONS_MAX {
+            return format!(
+                "no hosts were found whose cables a header reaches over from each function to the next; of more than \
+                 {PROVED_FUNCTIONS_MAX} functions not every choice is looked at: let fewer be free, or a host take \
+                 more (--per-host)"
+            );
+        }
         "no hosts that have room are joined by cables over which a header reaches from each function to the next; \
          'catena link list' shows what was found, and --per-host lets a host take more functions"
             .into()

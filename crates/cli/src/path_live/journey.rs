@@ -22,8 +22,8 @@ const PROBE_PAUSE: Duration = Duration::from_secs(1);
 const PROBES_FORGOTTEN: Duration = Duration::from_millis(5_500);
 /// How long a receipt is waited for.
 const RECEIPT_WAIT: Duration = Duration::from_secs(20);
-/// How often the way back is tried.
-const TRIES_BACK: u32 = 5;
+/// How long the way back is tried: a controller that begins anew is there again before.
+const BACK_WAIT: Duration = Duration::from_secs(60);
 const TRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a chain can be asked, and the time.
@@ -73,7 +73,7 @@ pub(super) struct Measured {
     pub(super) dropped: u64,
     /// How long probes took; none: nobody observed it.
     pub(super) delay: Option<Delay>,
-    /// Why not.
+    /// Why not, or why not of all probes.
     pub(super) no_delay: Option<String>,
     /// The receipt of the move to it; none: it was there already, or gave none in time.
     pub(super) receipt: Option<Receipt>,
@@ -167,10 +167,7 @@ impl<'g> Journey<'g> {
             Ok(counted) => counted,
             Err(why) => return Ok(Measured { receipt, ..Measured::nothing(encapsulation, why) }),
         };
-        let (delay, no_delay) = match self.delay(encapsulation)? {
-            Ok(delay) => (Some(delay), None),
-            Err(why) => (None, Some(why)),
-        };
+        let (delay, no_delay) = self.delay(encapsulation)?;
         let has_traffic = packets > 0.0;
         Ok(Measured {
             encapsulation,
@@ -250,11 +247,19 @@ impl<'g> Journey<'g> {
             let dropped = at.counters.dropped.values().copied().fold(0, u64::saturating_add);
             ((node, at.counters.path), (at.counters.finished, dropped))
         });
-        Ok(counts.collect())
+        // Of nodes whose names are hidden there is one line for each path.
+        let mut sums: BTreeMap<(String, PathId), (Volume, u64)> = BTreeMap::new();
+        for (at, (finished, dropped)) in counts {
+            let sum = sums.entry(at).or_default();
+            sum.0.packets = sum.0.packets.saturating_add(finished.packets);
+            sum.0.bytes = sum.0.bytes.saturating_add(finished.bytes);
+            sum.1 = sum.1.saturating_add(dropped);
+        }
+        Ok(sums)
     }
 
-    /// How long probes take; within: why nobody observed it.
-    fn delay(&mut self, with: Encapsulation) -> Result<Result<Delay, String>, Stopped> {
+    /// How long probes take, and why nobody observed it, or not of all of them.
+    fn delay(&mut self, with: Encapsulation) -> Result<(Option<Delay>, Option<String>), Stopped> {
         self.ground.progress(&format!("probing over {}", with.name()));
         let until = self.ground.now() + self.seconds;
         let (mut delays, mut why) = (Vec::new(), None);
@@ -276,7 +281,9 @@ impl<'g> Journey<'g> {
         }
         let no_clock =
             || "the ends of its paths are on machines with clocks of their own".to_owned();
-        Ok(Delay::of(delays).ok_or_else(|| why.unwrap_or_else(no_clock)))
+        let delay = Delay::of(delays);
+        let why = why.or_else(|| delay.is_none().then(no_clock));
+        Ok((delay, why))
     }
 
     /// Waits, unless the user wants it to stop.
@@ -296,8 +303,9 @@ impl<'g> Journey<'g> {
 
     /// Brings the chain to where it began, and does not stop before.
     fn back(&mut self) -> Result<Option<Receipt>, Failure> {
-        let (mut tries, mut before) = (0, None);
-        let deadline = self.ground.now() + RECEIPT_WAIT;
+        let (mut has_moved, mut before) = (false, None);
+        let began = self.ground.now();
+        let (deadline, end) = (began + RECEIPT_WAIT, began + BACK_WAIT);
         loop {
             let report = self.ground.report().and_then(|report| {
                 if report.encapsulation == self.began {
@@ -306,13 +314,13 @@ impl<'g> Journey<'g> {
                 before.clone_from(&report.receipt);
                 let (name, carrier) = (&self.name, self.began.name());
                 self.ground.progress(&format!("moving chain '{name}' back to {carrier}"));
-                tries += 1;
+                has_moved = true;
                 self.ground.move_to(self.began)
             });
             match report {
                 Ok(report) if report.encapsulation == self.began => {
                     let is_late = self.ground.now() >= deadline;
-                    if tries == 0 {
+                    if !has_moved {
                         return Ok(None);
                     }
                     if is_over(&report, before.as_ref()) || is_late {
@@ -320,20 +328,20 @@ impl<'g> Journey<'g> {
                     }
                     self.ground.rest(LOOK_PAUSE);
                 }
-                Ok(_) => self.ground.rest(TRY_PAUSE),
-                Err(failure) => {
-                    tries += 1;
-                    if tries >= TRIES_BACK {
-                        return Err(self.left_behind(&failure));
-                    }
-                    self.ground.rest(TRY_PAUSE);
+                Ok(report) if self.ground.now() >= end => {
+                    let carrier = report.encapsulation.name();
+                    return Err(self.left_behind(&format!("somebody else moves it to {carrier}")));
                 }
+                Err(failure) if self.ground.now() >= end => {
+                    return Err(self.left_behind(&failure.message));
+                }
+                Ok(_) | Err(_) => self.ground.rest(TRY_PAUSE),
             }
         }
     }
 
-    fn left_behind(&self, why: &Failure) -> Failure {
-        let (name, began, why) = (&self.name, self.began.name(), &why.message);
+    fn left_behind(&self, why: &str) -> Failure {
+        let (name, began) = (&self.name, self.began.name());
         Failure::failed(format!(
             "chain '{name}' could not be brought back to {began}: {why}. Do it by hand: catena chain update {name} \
              --encapsulation {began}"

@@ -76,7 +76,8 @@ fn remarks(live: &Live) -> Vec<String> {
     }
     for one in measured() {
         let name = one.encapsulation.name();
-        lines.extend(one.no_delay.as_ref().map(|why| format!("{name}   {NOT_OBSERVED}: {why}")));
+        let what = if one.delay.is_some() { "not of all probes" } else { NOT_OBSERVED };
+        lines.extend(one.no_delay.as_ref().map(|why| format!("{name}   {what}: {why}")));
     }
     for one in &live.measured {
         let name = one.encapsulation.name();

@@ -402,6 +402,8 @@ fn the_real_lldpd_and_our_nodes_show_each_other_by_name_and_port() {
     let folder = town.folder.path().display().to_string();
     let socket = format!("{folder}/lldpd");
     let stranger = town.stranger.clone();
+    // It speaks when it starts, and half a minute later.
+    town.wait("a:eth2", |report| report.number.is_some());
     town.start(
         &stranger,
         "lldpd",

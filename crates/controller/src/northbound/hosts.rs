@@ -3,10 +3,11 @@
 
 use crate::reconcile::Situation;
 use catena_model::NodeName;
+use catena_plan::Programs;
 use serde_json::{Map, Value};
 
-/// The key under which reports name a node.
-const NODE: &str = "node";
+/// The keys under which reports name a node, or what is at links of nodes, whoever's packets those are.
+const NODES: [&str; 2] = ["node", "at_links"];
 /// The keys of sentences that we write.
 const SENTENCES: [&str; 6] = ["detail", "disruption", "message", "reason", "status_reason", "text"];
 /// What stands before a node's name in a sentence that does not quote it.
@@ -22,37 +23,45 @@ const NODES_WORDS: &str = "whoever runs the deployment sees why";
 
 /// Takes the names of nodes out of an answer.
 pub(super) fn hide(answer: &mut Value, situation: &Situation) {
-    match answer {
-        Value::Object(map) => hide_in_map(map, situation),
-        Value::Array(list) => list.iter_mut().for_each(|item| hide(item, situation)),
-        _ => {}
-    }
+    hide_of(answer, &situation.blueprint.programs);
 }
 
 /// The same, of an answer that is one object.
 pub(super) fn hide_in_map(answer: &mut Map<String, Value>, situation: &Situation) {
-    for (key, value) in answer {
-        if key == NODE {
-            *value = Value::Null;
-        } else if SENTENCES.contains(&key.as_str()) {
-            hide_in_sentences(value, situation);
-        } else {
-            hide(value, situation);
-        }
-    }
-}
-
-fn hide_in_sentences(told: &mut Value, situation: &Situation) {
-    match told {
-        Value::String(text) => *text = in_sentence(text, situation),
-        Value::Array(list) => list.iter_mut().for_each(|item| hide_in_sentences(item, situation)),
-        other => hide(other, situation),
-    }
+    hide_of_map(answer, &situation.blueprint.programs);
 }
 
 /// A sentence without the names of nodes.
 pub(super) fn in_sentence(sentence: &str, situation: &Situation) -> String {
     without(sentence, situation.blueprint.programs.keys())
+}
+
+fn hide_of(answer: &mut Value, known: &Programs) {
+    match answer {
+        Value::Object(map) => hide_of_map(map, known),
+        Value::Array(list) => list.iter_mut().for_each(|item| hide_of(item, known)),
+        _ => {}
+    }
+}
+
+fn hide_of_map(answer: &mut Map<String, Value>, known: &Programs) {
+    for (key, value) in answer {
+        if NODES.contains(&key.as_str()) {
+            *value = Value::Null;
+        } else if SENTENCES.contains(&key.as_str()) {
+            hide_in_sentences(value, known);
+        } else {
+            hide_of(value, known);
+        }
+    }
+}
+
+fn hide_in_sentences(told: &mut Value, known: &Programs) {
+    match told {
+        Value::String(text) => *text = without(text, known.keys()),
+        Value::Array(list) => list.iter_mut().for_each(|item| hide_in_sentences(item, known)),
+        other => hide_of(other, known),
+    }
 }
 
 fn without<'n>(sentence: &str, known: impl Iterator<Item = &'n NodeName>) -> String {
@@ -94,6 +103,7 @@ fn replace_word(text: &str, before: &str, word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn sentences_keep_all_but_the_names_of_nodes() {
@@ -124,6 +134,14 @@ mod tests {
         ] {
             assert_eq!(without(sentence, known.iter()), told);
         }
+    }
+
+    #[test]
+    fn what_is_at_links_of_nodes_is_for_nobody_but_the_operator() {
+        let losses = json!({"links": [{"node": "e1", "link": "l-a1"}], "unknown_at": ["a2"]});
+        let mut receipt = json!({"drained": [{"path": 4, "at_links": losses}]});
+        hide_of(&mut receipt, &Programs::default());
+        assert_eq!(receipt, json!({"drained": [{"path": 4, "at_links": null}]}));
     }
 
     #[test]

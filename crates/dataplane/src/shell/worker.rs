@@ -101,6 +101,8 @@ impl Worker {
     ) -> Result<Self, IoError> {
         let mut poller = Poller::new()?;
         poller.add(&waker, TOKEN_BELL)?;
+        // At one moment: times are told by the one and taken by the other.
+        let started = Instant::now();
         config.began = config.began.map(|began| ClockTime { ns: clock::now_ns(), ..began });
         Ok(Self {
             engine: Engine::new(config),
@@ -115,7 +117,7 @@ impl Worker {
             orders,
             waker,
             reports,
-            started: Instant::now(),
+            started,
             inherited: BTreeSet::new(),
             tick_ns: None,
             link_turns: 0,

@@ -18,6 +18,14 @@ struct Lost {
     ring_full: u64,
 }
 
+/// What the links of a node had lost when it was asked first.
+#[derive(Clone, Debug)]
+struct Before {
+    links: BTreeMap<PortNumber, Lost>,
+    /// How long its data plane had been running: one that began anew counts from nothing.
+    up_ms: u64,
+}
+
 /// The nodes that the packets of one path may have passed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Between {
@@ -25,9 +33,8 @@ pub(super) struct Between {
     nodes: BTreeSet<NodeName>,
     links: BTreeMap<NodeName, BTreeSet<PortNumber>>,
     of: Option<BlueprintNumber>,
-    /// Has nobody been asked yet for the sake of some of them?
-    has_new: bool,
-    before: BTreeMap<NodeName, BTreeMap<PortNumber, Lost>>,
+    /// What those had lost that have been asked once; none: they did not answer.
+    before: BTreeMap<NodeName, Option<Before>>,
 }
 
 impl Between {
@@ -44,9 +51,7 @@ impl Between {
         {
             return;
         }
-        let known = self.nodes.len();
         self.nodes.extend(nodes_on_ways(ledger, inventory, path));
-        self.has_new |= self.nodes.len() > known;
         for node in &self.nodes {
             let numbers = ledger.port_numbers.get(node).into_iter();
             let links = numbers.flat_map(|book| book.links().map(|(_, number)| number));
@@ -54,8 +59,14 @@ impl Between {
         }
     }
 
+    /// Does the path go by no links at all?
+    pub(super) fn is_nobody(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Has any of them never been asked?
     pub(super) fn has_new(&self) -> bool {
-        self.has_new
+        self.nodes.iter().any(|node| !self.before.contains_key(node))
     }
 
     pub(super) fn ask(&self, asked: &mut Asked) {
@@ -63,32 +74,44 @@ impl Between {
         asked.links.extend(self.links.values().flatten().copied());
     }
 
-    /// Remembers what each node had lost when it answered first.
+    /// Remembers what each node had lost when it was asked first. The counters must have been asked for by
+    /// [`Between::ask`].
     pub(super) fn begin(&mut self, counters: &Counted) {
-        self.has_new = false;
         for node in &self.nodes {
-            if let Some(answer) = counters.get(node) {
-                self.before.entry(node.clone()).or_insert_with(|| links(answer).collect());
-            }
+            self.before.entry(node.clone()).or_insert_with(|| told(counters, node).map(before));
         }
     }
 
-    /// What was lost since.
-    pub(super) fn losses(&self, counters: &Counted) -> LinkLosses {
+    /// What was lost since; none: the path goes by no links.
+    pub(super) fn losses(&self, counters: &Counted) -> Option<LinkLosses> {
         let mut losses = LinkLosses::default();
         for node in &self.nodes {
-            let Some((answer, before)) = counters.get(node).zip(self.before.get(node)) else {
+            let former = self.before.get(node).and_then(Option::as_ref);
+            let known = told(counters, node)
+                .zip(former)
+                .filter(|(answer, before)| answer.dataplane.up_ms >= before.up_ms);
+            let Some((answer, before)) = known else {
                 losses.unknown_at.insert(node.clone());
                 continue;
             };
             let lost = answer.links.iter().filter_map(|link| {
-                let former = PortNumber::of_link(link.port).and_then(|number| before.get(&number));
+                let former =
+                    PortNumber::of_link(link.port).and_then(|number| before.links.get(&number));
                 loss(node, link, former)
             });
             losses.links.extend(lost);
         }
-        losses
+        (!self.is_nobody()).then_some(losses)
     }
+}
+
+/// What a node says of its links: whoever is on a way has some, and who says nothing of them was not asked.
+fn told<'c>(counters: &'c Counted, node: &NodeName) -> Option<&'c NodeCounters> {
+    counters.get(node).filter(|answer| !answer.links.is_empty())
+}
+
+fn before(answer: &NodeCounters) -> Before {
+    Before { links: links(answer).collect(), up_ms: answer.dataplane.up_ms }
 }
 
 fn links(answer: &NodeCounters) -> impl Iterator<Item = (PortNumber, Lost)> + '_ {

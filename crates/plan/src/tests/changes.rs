@@ -6,7 +6,6 @@ use super::rig::{CUSTOMER, World, id, node, port_id};
 use crate::{Asked, Changes, Counted, DRAIN_WAIT_MAX, DrainWatch, PIN_WAIT_MAX};
 use catena_model::id::{ChainId, FunctionId, InstanceId, RuleId};
 use catena_model::limits::{DRAIN_WAIT_MAX_MS, PIN_WAIT_MAX_MS};
-use catena_model::losses::LinkLosses;
 use catena_model::status::{DrainProof, DrainedPath, Receipt};
 use catena_model::{
     BlueprintNumber, ChainCounters, DropReason, HopCounters, NodeCounters, PathId, Volume,
@@ -233,7 +232,7 @@ fn an_update_is_over_when_what_entered_the_old_path_has_left_it() {
         lost_between_nodes: 0,
         dropped: BTreeMap::from([(DropReason::NoPath, 1)]),
         ambiguous: 0,
-        at_links: LinkLosses::default(),
+        at_links: None,
     };
     assert_eq!(drained[0], expected);
     let receipt = watched.receipts.last().unwrap();

@@ -20,6 +20,8 @@ struct Field {
     /// From the move of this number on no move is made.
     dies_at: usize,
     stopped_at: Option<Duration>,
+    /// Somebody else brings it there after each move.
+    rival: Option<Encapsulation>,
     delays_ns: Vec<u64>,
     fault: Option<String>,
     receipts: u64,
@@ -35,6 +37,7 @@ impl Field {
             refuses: None,
             dies_at: usize::MAX,
             stopped_at: None,
+            rival: None,
             delays_ns: (1..=16).collect(),
             fault: None,
             receipts: 0,
@@ -129,7 +132,8 @@ impl Ground for Field {
             return Err(Failure::failed("nobody answers"));
         }
         self.moves.push(encapsulation);
-        (self.carried_by, self.receipts) = (encapsulation, self.receipts + 1);
+        let carrier = self.rival.unwrap_or(encapsulation);
+        (self.carried_by, self.receipts) = (carrier, self.receipts + 1);
         Ok(self.told())
     }
 
@@ -213,6 +217,24 @@ fn what_nobody_sends_and_nobody_times_is_not_made_up() {
     let (live, _) = field.through();
     let why = live.measured[0].no_delay.as_deref().unwrap();
     assert!(why.contains("clocks of their own"), "{why}");
+}
+
+#[test]
+fn probes_that_did_not_arrive_are_told_beside_the_figures_of_the_others() {
+    let fault = Some("path 1: 12 of 16 probes dropped at h2: no_route".to_owned());
+    let mut field = Field { fault: fault.clone(), ..Field::new() };
+    let (live, _) = field.through();
+    for one in &live.measured {
+        assert_eq!((one.delay.is_some(), &one.no_delay), (true, &fault));
+    }
+}
+
+#[test]
+fn a_chain_that_somebody_else_moves_is_not_fought_over_for_ever() {
+    let mut field = Field { rival: Some(Encapsulation::Mpls), ..Field::new() };
+    let (_, outcome) = field.through();
+    let said = outcome.unwrap_err().message;
+    assert!(said.contains("nsh: somebody else moves it to mpls. Do it by hand"), "{said}");
 }
 
 #[test]

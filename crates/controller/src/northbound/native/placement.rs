@@ -12,6 +12,8 @@ use catena_model::resource::{Chain, ServiceFunction};
 use catena_plan::Intent;
 use std::collections::BTreeSet;
 
+/// Chains of one request: each takes the processor for a second at most.
+const CHAINS_MAX: usize = 16;
 /// Functions of one chain on one host at most.
 const PER_HOST_MAX: usize = 64;
 
@@ -27,8 +29,19 @@ pub(super) async fn propose(view: &View) -> Result<Response, Problem> {
     if request.chains.is_empty() {
         return Err(Problem::bad_body("'chains' names no chain"));
     }
-    let named = request.chains.iter().map(|name| chains::find(&then, name).cloned());
-    let chains: Vec<Chain> = named.collect::<Result<_, Problem>>()?;
+    let named = request.chains.iter().map(|name| chains::find(&then, name));
+    let mut chains: Vec<Chain> = Vec::new();
+    for chain in named.collect::<Result<Vec<&Chain>, Problem>>()? {
+        if chains.iter().all(|known| known.id != chain.id) {
+            chains.push(chain.clone());
+        }
+    }
+    if chains.len() > CHAINS_MAX {
+        return Err(Problem::bad_body(&format!(
+            "'chains' names {} chains, and hosts are looked for for {CHAINS_MAX} at once",
+            chains.len()
+        )));
+    }
     check_free(&then, &chains, &request.free)?;
     let situation = view.app.situation.borrow().clone();
     let proposed = move || {

@@ -267,6 +267,9 @@ impl<'c> World<'c> {
             ("PATCH", "/v1/functions/{function}") => Some(json!({"on_failure": "block"})),
             ("PUT", "/v1/functions/{function}") => Some(json!({"on_failure": "bypass"})),
             ("POST", "/v1/plan/{draft}/apply") => Some(json!({"plan": null, "wait": false})),
+            ("POST", "/v1/plan/{draft}/placement") => {
+                Some(json!({"chains": [self.object("chain", Object::Own)]}))
+            }
             ("PATCH", "/v1/instances/{instance}") => Some(json!({"is_draining": false})),
             ("POST", path) if path.starts_with("/v2.0/") => {
                 Some(json!({ singular: self.attributes(singular, maker, OWN_MARK) }))
