@@ -1,7 +1,9 @@
 //! The addresses of frames on links. Knows where they stand; refuses to know what is behind them.
 
+use super::Headed;
 use crate::engine::packet::trim_front;
 use catena_io::Buffer;
+use catena_model::DropReason;
 use catena_wire::ethernet::{ADDRESSES_BYTES, HEADER_BYTES};
 
 /// The octet of a frame whose bit says whether a source address is administered locally (IEEE 802 section 8).
@@ -24,8 +26,18 @@ pub(super) fn off_links(frame: &mut [u8]) {
     }
 }
 
-/// Takes so many bytes behind the addresses out of a frame that was on links.
-pub(super) fn restore(buffer: &mut Buffer, bytes: usize) -> bool {
+/// Takes the header of each frame that was located out from behind its addresses.
+pub(super) fn restore(frames: &mut dyn Iterator<Item = Headed<'_>>) {
+    for frame in frames {
+        if let Ok(located) = *frame.located
+            && !take_out(frame.buffer, located.header_bytes)
+        {
+            *frame.located = Err(DropReason::MalformedSourceRoute);
+        }
+    }
+}
+
+fn take_out(buffer: &mut Buffer, bytes: usize) -> bool {
     let frame = buffer.bytes_mut();
     if frame.len() < HEADER_BYTES + bytes {
         return false;

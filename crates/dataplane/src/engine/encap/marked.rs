@@ -7,7 +7,7 @@
 //! the address of the packet. What is no plain IP packet is not sent.
 
 use super::addresses::{off_links, on_links};
-use super::{Carried, Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL};
+use super::{Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL};
 use crate::engine::packet::trim_front;
 use catena_io::Buffer;
 use catena_model::explain::HeaderLayer;
@@ -24,16 +24,17 @@ const _: () = assert!(marked::LEN <= super::HEADER_BYTES_MAX, "a route fits no h
 pub(super) struct MarkedRoute(pub(super) Profile);
 
 impl PathEncap for MarkedRoute {
-    fn locate(
-        &self,
-        positions: &Positions,
-        _carried: &mut Carried,
-        _side: HeaderSide,
-        frames: &mut dyn Iterator<Item = Headed<'_>>,
-    ) {
-        for frame in frames {
-            *frame.located = self.read(positions, frame.buffer.bytes());
+    fn find(&self, positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
+        let malformed = DropReason::MalformedSourceRoute;
+        let header = MarkedHeader::parse(frame).map_err(|_| malformed)?;
+        // No edge writes more than leads to one function.
+        if header.counter() > 0 {
+            return Err(malformed);
         }
+        let encapsulation = Encapsulation::of_profile(self.0).ok_or(malformed)?;
+        let path = PathId(header.mark().into());
+        let position = positions.find(path, encapsulation, 0, TTL_INITIAL)?;
+        Ok(Located { position, header_bytes: ADDED_BYTES })
     }
 
     /// The frame is addressed to nobody in the tenant's network until the port is known that it comes out by.
@@ -61,21 +62,6 @@ impl PathEncap for MarkedRoute {
             path: Some(header.mark().into()),
         };
         Some((vec![layer], marked::LEN))
-    }
-}
-
-impl MarkedRoute {
-    fn read(&self, positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
-        let malformed = DropReason::MalformedSourceRoute;
-        let header = MarkedHeader::parse(frame).map_err(|_| malformed)?;
-        // No edge writes more than leads to one function.
-        if header.counter() > 0 {
-            return Err(malformed);
-        }
-        let encapsulation = Encapsulation::of_profile(self.0).ok_or(malformed)?;
-        let path = PathId(header.mark().into());
-        let position = positions.find(path, encapsulation, 0, TTL_INITIAL)?;
-        Ok(Located { position, header_bytes: ADDED_BYTES })
     }
 }
 

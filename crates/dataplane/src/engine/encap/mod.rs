@@ -248,10 +248,22 @@ pub(crate) trait PathEncap: Sync {
     fn locate(
         &self,
         positions: &Positions,
-        carried: &mut Carried,
-        side: HeaderSide,
+        _carried: &mut Carried,
+        _side: HeaderSide,
         frames: &mut dyn Iterator<Item = Headed<'_>>,
-    );
+    ) {
+        for frame in frames {
+            *frame.located = self.find(positions, frame.buffer.bytes());
+        }
+    }
+
+    /// The start of the path of a packet that has come out by a port: which of its hops it is, is asked of that port.
+    ///
+    /// # Errors
+    /// The header is malformed, or not at its end, or there is no such path.
+    fn find(&self, _positions: &Positions, _frame: &[u8]) -> Result<Located, DropReason> {
+        Err(DropReason::UnsupportedEncapsulation)
+    }
 
     /// Turns the position that a packet visited into the one that follows it: the next, where positions
     /// are dense.

@@ -5,7 +5,7 @@
 //! that a node changes but the hop limit.
 
 use super::addresses::{on_links, restore};
-use super::{Carried, Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL};
+use super::{Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL};
 use catena_model::explain::HeaderLayer;
 use catena_model::limits::RESIDUE_ROUTE_PORTS_MAX;
 use catena_model::program::RouteEntry;
@@ -26,27 +26,18 @@ const _: () = assert!(
 pub(super) struct Polka;
 
 impl PathEncap for Polka {
-    fn locate(
-        &self,
-        positions: &Positions,
-        _carried: &mut Carried,
-        _side: HeaderSide,
-        frames: &mut dyn Iterator<Item = Headed<'_>>,
-    ) {
-        for frame in frames {
-            *frame.located = read(positions, frame.buffer.bytes());
-        }
+    fn find(&self, positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
+        let view = PolkaView::parse(frame).map_err(|_| DropReason::MalformedSourceRoute)?;
+        // No edge lets a frame pass more nodes than lead to one function.
+        let path = view.path().filter(|_| view.hops() == 0);
+        let path = PathId(path.ok_or(DropReason::MalformedSourceRoute)?.get());
+        let position = positions.find(path, Encapsulation::SourceRoutePolka, 0, TTL_INITIAL)?;
+        Ok(Located { position, header_bytes: view.len_bytes() - HEADER_BYTES })
     }
 
     /// The addresses of the frame stand before the header, and move up to what is behind it.
     fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>) {
-        for frame in frames {
-            if let Ok(located) = *frame.located
-                && !restore(frame.buffer, located.header_bytes)
-            {
-                *frame.located = Err(DropReason::MalformedSourceRoute);
-            }
-        }
+        restore(frames);
     }
 
     fn header_bytes(&self, _side: HeaderSide, bytes: &[u8]) -> Option<usize> {
@@ -64,15 +55,6 @@ impl PathEncap for Polka {
         };
         Some((vec![layer], view.len_bytes()))
     }
-}
-
-fn read(positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
-    let view = PolkaView::parse(frame).map_err(|_| DropReason::MalformedSourceRoute)?;
-    // No edge lets a frame pass more nodes than lead to one function.
-    let path = view.path().filter(|_| view.hops() == 0);
-    let path = PathId(path.ok_or(DropReason::MalformedSourceRoute)?.get());
-    let position = positions.find(path, Encapsulation::SourceRoutePolka, 0, TTL_INITIAL)?;
-    Ok(Located { position, header_bytes: view.len_bytes() - HEADER_BYTES })
 }
 
 /// The number of a route; none: a node on it has no identity, or no number is that long.

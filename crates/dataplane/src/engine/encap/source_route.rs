@@ -7,8 +7,7 @@
 
 use super::addresses::{on_links, restore};
 use super::{
-    Carried, Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL, marked, polka,
-    sr_mpls,
+    Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL, marked, polka, sr_mpls,
 };
 use catena_model::explain::HeaderLayer;
 use catena_model::limits::{ROUTE_DETOUR_BYTES_MAX, ROUTE_PORTS_MAX};
@@ -35,28 +34,18 @@ const DETOURS_MAX: usize = ROUTE_DETOUR_BYTES_MAX / (DETOUR_BYTES_WITHOUT_PORTS 
 pub(super) struct SourceRoute;
 
 impl PathEncap for SourceRoute {
-    /// The start of the path: which of its hops it is, is asked of the port that the frame comes out by.
-    fn locate(
-        &self,
-        positions: &Positions,
-        _carried: &mut Carried,
-        _side: HeaderSide,
-        frames: &mut dyn Iterator<Item = Headed<'_>>,
-    ) {
-        for frame in frames {
-            *frame.located = read(positions, frame.buffer.bytes());
-        }
+    fn find(&self, positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
+        let view = NativeView::parse(frame).map_err(|_| DropReason::MalformedSourceRoute)?;
+        // No edge writes more than leads to one function.
+        let path = view.path().filter(|_| view.counter() == 0);
+        let path = PathId(path.ok_or(DropReason::MalformedSourceRoute)?.get());
+        let position = positions.find(path, Encapsulation::SourceRouteNative, 0, TTL_INITIAL)?;
+        Ok(Located { position, header_bytes: view.len_bytes() - HEADER_BYTES })
     }
 
     /// The addresses of the frame stand before the header, and move up to what is behind it.
     fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>) {
-        for frame in frames {
-            if let Ok(located) = *frame.located
-                && !restore(frame.buffer, located.header_bytes)
-            {
-                *frame.located = Err(DropReason::MalformedSourceRoute);
-            }
-        }
+        restore(frames);
     }
 
     fn header_bytes(&self, _side: HeaderSide, bytes: &[u8]) -> Option<usize> {
@@ -73,15 +62,6 @@ impl PathEncap for SourceRoute {
         };
         Some((vec![layer], view.len_bytes()))
     }
-}
-
-fn read(positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
-    let view = NativeView::parse(frame).map_err(|_| DropReason::MalformedSourceRoute)?;
-    // No edge writes more than leads to one function.
-    let path = view.path().filter(|_| view.counter() == 0);
-    let path = PathId(path.ok_or(DropReason::MalformedSourceRoute)?.get());
-    let position = positions.find(path, Encapsulation::SourceRouteNative, 0, TTL_INITIAL)?;
-    Ok(Located { position, header_bytes: view.len_bytes() - HEADER_BYTES })
 }
 
 /// The way to a function, ready to be written into frames.

@@ -4,7 +4,7 @@
 //! The frame stands whole behind its header, as it does in a tunnel, and a copy of its addresses in front.
 
 use super::addresses::on_links;
-use super::{Carried, Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL};
+use super::{Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL};
 use catena_model::explain::HeaderLayer;
 use catena_model::limits::LABELLED_ROUTE_PORTS_MAX;
 use catena_model::resource::Encapsulation;
@@ -22,16 +22,15 @@ const _: () = assert!(
 pub(super) struct SrMpls;
 
 impl PathEncap for SrMpls {
-    fn locate(
-        &self,
-        positions: &Positions,
-        _carried: &mut Carried,
-        _side: HeaderSide,
-        frames: &mut dyn Iterator<Item = Headed<'_>>,
-    ) {
-        for frame in frames {
-            *frame.located = read(positions, frame.buffer.bytes());
+    fn find(&self, positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
+        let view = SrMplsView::parse(frame).map_err(|_| DropReason::MalformedSourceRoute)?;
+        // No edge writes more than leads to one function.
+        if view.counter() > 0 {
+            return Err(DropReason::MalformedSourceRoute);
         }
+        let path = PathId(view.path().get());
+        let position = positions.find(path, Encapsulation::SourceRouteSrMpls, 0, TTL_INITIAL)?;
+        Ok(Located { position, header_bytes: view.len_bytes() })
     }
 
     fn header_bytes(&self, _side: HeaderSide, bytes: &[u8]) -> Option<usize> {
@@ -48,17 +47,6 @@ impl PathEncap for SrMpls {
         };
         Some((vec![layer], view.len_bytes()))
     }
-}
-
-fn read(positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
-    let view = SrMplsView::parse(frame).map_err(|_| DropReason::MalformedSourceRoute)?;
-    // No edge writes more than leads to one function.
-    if view.counter() > 0 {
-        return Err(DropReason::MalformedSourceRoute);
-    }
-    let path = PathId(view.path().get());
-    let position = positions.find(path, Encapsulation::SourceRouteSrMpls, 0, TTL_INITIAL)?;
-    Ok(Located { position, header_bytes: view.len_bytes() })
 }
 
 /// What stands in front of a frame on this path, the first of these ports taken.
