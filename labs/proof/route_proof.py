@@ -16,7 +16,10 @@ nodes divide by where one number stands for all ports (GET /v1/nodes). `walks`, 
 is given, is how many there must have been. `faults` are the ends of cables that failed meanwhile: a walk whose
 next port leads into one of them and that was seen no further is lost there, and counted. A frame may go round a cable by the detour that it brings with it. A frame that came in by a link has left the far end of its cable, so what
 comes in everywhere says by which link each node has sent what. The frames of one walk are known by the datagram in
-them and its hop limit, which every function lowers by one, or, of anything else, by their bytes.
+them and its hop limit, which every function lowers by one, or, of anything else, by their bytes. A walk ends at a
+function. A header that leads over several goes on behind it as it was left: such a walk begins where the one before
+of the same packet, with the next higher hop limit, has ended, and has taken as many numbers there, none of a link, as
+its hop limit fell.
 
     malformed  a header that says what it cannot
     port       left a node by another link than that of its number
@@ -35,11 +38,13 @@ from collections import Counter, defaultdict, namedtuple
 
 import captures
 from captures import Unreadable, Verdict
-from carriers import (Malformed, detoured, frames, identity, is_hello, profile_of, read_route, remainder,
-                      stepped)
+from carriers import (IPV4, IPV6, Malformed, detoured, frames, identity, is_hello, profile_of, read_route,
+                      remainder, stepped)
 
 KINDS = ("malformed", "port", "counter", "walk", "twice", "altered", "capture")
 
+# Of each label when it is written.
+LABEL_TTL = 64
 UNFINISHED, UNSEEN = "unfinished", "unseen"
 
 Sight = namedtuple("Sight", "node interface route")
@@ -134,18 +139,69 @@ def named_by(before, sight, fabric):
     return before.route.ports[-1] if route.number is None else fabric.named(before.node, before.route)
 
 
-def fault_of(walk, fabric):
-    """(kind, what is wrong with a walk), None if nothing. The sights are in their order."""
-    before = None
-    for sight in walk:
+def packet_of(inner):
+    """(bytes that no function alters, hop limit) of the packet in a frame."""
+    kind, packet = inner[12:14], bytearray(inner[14:])
+    if kind == IPV4 and len(packet) >= 20:
+        hops = packet[8]
+        packet[8] = packet[10] = packet[11] = 0
+    elif kind == IPV6 and len(packet) >= 40:
+        hops = packet[7]
+        packet[7] = 0
+    else:
+        hops = 0
+    return bytes(packet), hops
+
+
+def is_new(route):
+    """Has the node that the frame was seen behind first written its header?"""
+    if route.number is not None:
+        return True
+    return route.counter == len(route.ports) - 1 if route.ttl is None else route.ttl == LABEL_TTL - 1
+
+
+def left_over(route, passed):
+    """What is left of a header when as many functions have had its packet."""
+    for _ in range(passed):
+        route = stepped(route) if route.counter else route
+    return route
+
+
+def begun(sight, left, earlier, fabric):
+    """What the header of the first sight of a walk was at the edge where it begins, None if that has written it; or
+    what speaks against it."""
+    is_edge = fabric.nodes[left] == "host"
+    if is_new(sight.route):
+        return None if is_edge else ("walk", f"began at {left}, which is no edge")
+    if not is_edge or earlier is None or earlier[0].node != left:
+        return "walk", (f"was first seen at {sight.node}, with {sight.route.counter} of {len(sight.route.ports)} left, and "
+                        f"nothing had come to {left}")
+    last, passed, others = earlier
+    own = left_over(last.route, passed)._replace(inner=sight.route.inner)
+    # A node keeps what is left of the newest header of a flow: it may be that of a packet behind this one.
+    for other in others:
+        other = left_over(other, passed)._replace(inner=sight.route.inner)
+        if any(way and way._replace(counter=0, ttl=0) == sight.route._replace(counter=0, ttl=0)
+               for way in (stepped(other), detoured(other))):
+            own = other
+    taken = [own.ports[own.counter + place] for place in range(passed) if own.counter + place < len(own.ports)]
+    if own.ttl is None and any((left, port) in fabric.taken for port in taken):
+        return "walk", f"went by {left} and a link there, where {passed} functions had it"
+    return Sight(left, None, own)
+
+
+def fault_of(walk, fabric, earlier=None):
+    """(kind, what is wrong with a walk), None if nothing. The sights are in their order; `earlier` is the last sight of
+    the walk before of the same packet, how many functions have had it since, and the headers of its path that came
+    there at all."""
+    left, _ = fabric.far[walk[0].node, walk[0].interface]
+    before = begun(walk[0], left, earlier, fabric)
+    if before is not None and not isinstance(before, Sight):
+        return before
+    for place, sight in enumerate(walk):
         node, interface, route = sight
         left, by = fabric.far[node, interface]
-        if before is None:
-            if route.ttl is route.number is None and route.counter != len(route.ports) - 1:
-                return "walk", f"was first seen at {node}, with {route.counter} of {len(route.ports)} left"
-            if fabric.nodes[left] != "host":
-                return "walk", f"began at {left}, which is no edge"
-        else:
+        if before is not None:
             expected = stepped(before.route)
             if route.ports != expected.ports:
                 expected = detoured(before.route)
@@ -157,16 +213,16 @@ def fault_of(walk, fabric):
                 return "counter", f"had {before.route.counter} left at {before.node}, {route.counter} at {node}"
             if left != before.node:
                 return "walk", f"was at {before.node}, and came to {node} from {left}"
-            if fabric.nodes[left] != "switch":
+            if place and fabric.nodes[left] != "switch":
                 return "walk", f"passed {left}, which is no switch"
         taken = fabric.numbers[left, by]
         named = named_by(before, sight, fabric)
         if named not in (taken, UNSEEN):
             return "port", f"left {left} by port {taken} ({by}), and its header named {named}"
         before = sight
-    if before.route.counter != 1 or fabric.nodes[before.node] != "host":
+    if before.route.counter < 1 or fabric.nodes[before.node] != "host":
         return UNFINISHED, f"was last seen at {before.node}, with {before.route.counter} ports left"
-    last = before.route.ports[0] if before.route.number is None else fabric.named(before.node, before.route)
+    last = next_of(before, fabric)
     if (before.node, last) in fabric.taken:
         return "walk", f"ended at {before.node} by port {last}, which is a link"
     if not last or last > 255:
@@ -186,9 +242,21 @@ def prove(lab, folder):
     walks, count = read_sights(lab, folder, fabric, verdict)
     ways, passed, proved, unfinished, round_about = Counter(), Counter(), 0, 0, 0
     failed = {(end["node"], fabric.numbers[end["node"], end["interface"]]) for end in lab.get("faults", ())}
+    walks = {who: in_order(walk, fabric) for who, walk in walks.items()}
+    ends, came = defaultdict(dict), defaultdict(dict)
+    for walk in walks.values():
+        last = walk[-1]
+        packet, hops = packet_of(last.route.inner)
+        ends[packet][hops] = last
+        came[last.node, last.route.path][last.route._replace(inner=b"")] = True
+    goes_on = 0
     for who, walk in walks.items():
-        walk = in_order(walk, fabric)
-        fault = fault_of(walk, fabric)
+        packet, hops = packet_of(walk[0].route.inner)
+        before = min((other for other in ends[packet] if other > hops), default=None)
+        goes_on += not is_new(walk[0].route)
+        last = ends[packet].get(before)
+        earlier = last and (last, before - hops, list(came[last.node, last.route.path]))
+        fault = fault_of(walk, fabric, earlier)
         if fault and fault[0] == UNFINISHED:
             unfinished += 1
             last = walk[-1]
@@ -211,7 +279,7 @@ def prove(lab, folder):
     return {
         "ok": not verdict.counts, "frames": count, "walks": len(walks), "proved": proved,
         "ways": dict(ways.most_common()), "switches": dict(passed.most_common()),
-        "passages": sum(passed.values()), "unfinished": unfinished, "detoured": round_about,
+        "passages": sum(passed.values()), "unfinished": unfinished, "detoured": round_about, "gone_on": goes_on,
         **{kind: verdict.counts[kind] for kind in KINDS},
         "violation_count": sum(verdict.counts.values()), "violations": verdict.examples,
     }

@@ -35,6 +35,30 @@ def stack(number, places=SHORT):
     return [(place, labelled(way[index:], datagram(number), ttl=63 - index)) for index, place in enumerate(places)]
 
 
+BACK = [("a2", "l-h2"), ("a1", "l-a2"), ("h1", "l-a1")]
+
+
+def over_two_ports(functions, end=FUNCTION + 1):
+    """By position: from h1 to functions of h2, and on to one of h1."""
+    return (end, 3, 1, 1) + functions[::-1] + (3, 1, 1)
+
+
+def over_two(number, functions=(FUNCTION,), after=63, end=FUNCTION + 1):
+    """[(place, frame)] of one datagram under a header that leads to functions of h2 and back to one of h1."""
+    ports = over_two_ports(functions, end)
+    there = [(place, route(ports, len(ports) - 1 - index, datagram(number))) for index, place in enumerate(SHORT)]
+    return there + [(place, route(ports, 3 - index, datagram(number, after))) for index, place in enumerate(BACK)]
+
+
+def stack_over_two(number, functions=(FUNCTION,), after=63):
+    """The same behind labels."""
+    way = over_two_ports(functions)[-2::-1]
+    there = [(place, labelled(way[index:], datagram(number), ttl=63 - index)) for index, place in enumerate(SHORT)]
+    first = 3 + len(functions)
+    return there + [(place, labelled(way[first + index:], datagram(number, after), ttl=63 - first - index))
+                    for index, place in enumerate(BACK)]
+
+
 IDENTITIES = {"a1": [0x1002B, 0x1002D], "a2": [0x10039, 0x1003F], "a3": [0x10047, 0x10053], "h2": [0x1008D, 0x100BD]}
 
 
@@ -157,11 +181,44 @@ class Proof(unittest.TestCase):
         again = stack(0)
         self.wrong(again + again[1:2], "twice")
         # Out of another link than the label named that came off, and two labels off at once.
-        astray = [(place, frame) for place, (_, frame) in zip(SHORT, stack(0, LONG)[1:])]
-        self.wrong(astray[:1] + [(SHORT[1], stack(0, LONG)[2][1])], "port", "its header named 2")
+        astray = [(SHORT[0], labelled((2, 3, FUNCTION), datagram(0), ttl=63)),
+                  (SHORT[1], labelled((3, FUNCTION), datagram(0), ttl=62))]
+        self.wrong(astray, "port", "its header named 2")
         self.wrong(stack(0)[:1] + [(SHORT[1], labelled((FUNCTION,), datagram(0), ttl=62))], "altered")
         late = labelled((3, FUNCTION), datagram(0), ttl=63)
         self.wrong(stack(0)[:1] + [(SHORT[1], late)] + stack(0)[2:], "counter")
+
+    def test_a_header_that_goes_on_behind_functions_is_proved_by_how_it_was_left(self):
+        for one, kind in ((over_two, "counter"), (stack_over_two, "altered")):
+            status, result = prove(one(0) + one(1) + walk(2), walks=5)
+            self.assertEqual((status, result["proved"], result["gone_on"]), (0, 5, 2), result)
+            there, back = one(0)[:3], one(0)[3:]
+            # Nothing had come to where it goes on, or what had come was another packet.
+            self.wrong(back, "walk", "nothing had come to h2")
+            self.wrong(there + one(1)[3:], "walk", "nothing had come to h2")
+            self.wrong(one(0, functions=(FUNCTION, 8))[:3] + back, "altered")
+            # One of two functions had it, or two where one is named.
+            self.wrong(one(0, functions=(FUNCTION, 8)), kind)
+            status, result = prove(one(0, functions=(FUNCTION, 8), after=62), walks=2)
+            self.assertEqual((status, result["gone_on"]), (0, 1), result)
+            self.assertEqual(prove(one(0, after=62))[0], 1)
+            self.wrong(one(0, after=64)[:3] + back[1:], "walk")
+        # The header of a packet behind it, of the same path.
+        one, other = over_two(0), over_two(1)
+        first, newer = over_two(0), over_two(1, end=FUNCTION + 2)
+        status, result = prove(first[:3] + newer + over_two(0, end=FUNCTION + 2)[3:], walks=4)
+        self.assertEqual((status, result["proved"]), (0, 4), result)
+        self.wrong(first[:3] + over_two(0, end=FUNCTION + 2)[3:], "altered")
+        # A link is no function: what it leads to was not passed.
+        skipped = over_two(0, functions=(1,))
+        self.wrong(skipped, "walk", "ended at h2 by port 1, which is a link")
+        late = over_two(0)
+        late[3] = (late[3][0], route(over_two_ports((FUNCTION,)), 2, datagram(0, 63)))
+        self.wrong(late[:3] + late[3:4], "counter")
+        by_other = over_two(0)
+        by_other[3] = (("a3", "l-h2"), by_other[3][1])
+        cables = CABLES + [("h2", "l-a3", 4, "a3", "l-h2", 4)]
+        self.wrong(by_other[:4], "port", "left h2 by port 4 (l-a3), and its header named 1", cables=cables)
 
     def test_walks_by_one_number_are_proved_by_what_each_node_divides_it_by(self):
         status, result = prove(residues(0) + residues(1, LONG) + walk(2), walks=3)

@@ -5,11 +5,12 @@ use crate::engine::wrong;
 use crate::error::BenchError;
 use catena_model::id::{ChainId, PortId};
 use catena_model::program::Underlay;
-use catena_model::status::ChainState;
+use catena_model::status::{ChainState, PathHeader};
 use catena_model::topology::{CableEnd, NodePlace};
 use catena_model::{BlueprintNumber, NodeName};
 use catena_plan::{
-    Blueprint, IndexedIntent, Ledger, News, NodeNews, Reconciler, chain_status, path_routes,
+    Blueprint, IndexedIntent, Ledger, News, NodeNews, Reconciler, chain_status, path_headers,
+    path_routes,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -51,6 +52,13 @@ impl Domain {
         let (ledger, inventory) = (&self.blueprint().ledger, self.reconciler.inventory());
         let routes = ledger.paths.values().flat_map(|path| path_routes(ledger, inventory, path));
         routes.map(|route| route.ports).collect()
+    }
+
+    /// The headers of the packets of all paths.
+    pub(crate) fn headers(&self) -> Vec<PathHeader> {
+        let (ledger, inventory) = (&self.blueprint().ledger, self.reconciler.inventory());
+        let paths = ledger.paths.values();
+        paths.flat_map(|path| path_headers(ledger, path, inventory.nodes.keys())).collect()
     }
 
     fn tell(&mut self, node: &NodeName, news: NodeNews) {

@@ -79,11 +79,12 @@ const ABOUT: &str = "A switch between links, nanoseconds of processor time per f
     switch of the tree with k = 8, one way or both: headers that hosts write, beside the \
     switches that its packets visit (3N in a pod, 5N - 2 across pods), which is what a \
     network of rules needs entries for. `ports`: ports in all its headers, the hosts' own \
-    links and the functions' ports included (5N in a pod); `hosts`: paths, rules and port \
-    numbers that hosts know beside; `told_bytes`: bytes of all changes of programs until \
-    the chain is in force. Each header leads to one function, as every host writes the \
-    next: one for each function, where `entries_formula` has one for each ten switches, \
-    with an edge at every switch and functions that change nothing. `chains_held`: chains \
+    links and the functions' ports included (5N in a pod); `hosts`: paths, rules, port \
+    numbers and ways that hosts know beside; `told_bytes`: bytes of all changes of programs \
+    until the chain is in force. A header leads over as many functions as it has room for \
+    with all ways round dead cables, 64 bytes of these; `entries_formula` has one for each \
+    ten switches, with an edge at every switch, functions that change nothing and no way \
+    round. `chains_held`: chains \
     of ten functions by tables of 2,000 entries, at hosts beside at switches. \
     `control_…`: by the sizes of OpenFlow 1.0 (packet-in 146 bytes, flow-mod 80, headers \
     132), a flow's bytes in the paper's model, where each switch asks, or each at the \

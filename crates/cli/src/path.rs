@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::output::{Format, block, say, table, tell};
 use crate::path_compare::{self, CompareArguments};
 use catena_model::NodeName;
-use catena_model::status::{PathHop, PathReport, PathRoute};
+use catena_model::status::{PathHeader, PathHop, PathReport, PathRoute};
 use clap::Subcommand;
 
 #[derive(Subcommand)]
@@ -97,9 +97,27 @@ fn show(path: &PathReport) {
     }
     block(table);
     routes(&path.routes);
+    headers(&path.headers);
 }
 
-/// The ways of its packets: each is one header.
+/// The headers that are made of those ways.
+fn headers(headers: &[PathHeader]) {
+    if headers.is_empty() {
+        return;
+    }
+    let mut table = table(["header of", "leads to", "ports", "bytes"]);
+    for header in headers {
+        table.add_row([
+            header.from.to_string(),
+            header.instances.join(" ─► "),
+            header.ports.to_string(),
+            header.added_bytes.to_string(),
+        ]);
+    }
+    block(table);
+}
+
+/// The ways of its packets.
 fn routes(routes: &[PathRoute]) {
     if routes.is_empty() {
         return;

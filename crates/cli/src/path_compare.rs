@@ -71,7 +71,7 @@ fn summary(compared: &[Comparison]) {
         };
         table.add_row([
             one.encapsulation.title(),
-            if one.trouble.is_some() { "-".into() } else { one.legs.len().to_string() },
+            if one.trouble.is_some() { "-".into() } else { written(&one.legs).to_string() },
             of_legs(&|leg| Some(leg.added_bytes)),
             of_legs(&|leg| leg.ports),
             at(NodeRole::Host),
@@ -94,16 +94,21 @@ fn span(values: impl Iterator<Item = usize>) -> String {
 }
 
 const fn total(entries: &NodeEntries) -> usize {
-    entries.paths + entries.rules + entries.routes + entries.exits
+    entries.paths + entries.rules + entries.routes + entries.exits + entries.onward
+}
+
+fn written(legs: &[ComparedLeg]) -> usize {
+    legs.iter().filter(|leg| leg.is_written).count()
 }
 
 fn legs(legs: &[ComparedLeg]) {
-    let mut table = table(["from", "to", "function", "bytes", "ports"]);
+    let mut table = table(["from", "to", "function", "header", "bytes", "ports"]);
     for leg in legs {
         table.add_row([
             leg.from.to_string(),
             leg.to.to_string(),
             leg.function.clone(),
+            if leg.is_written { "written" } else { "goes on" }.to_owned(),
             leg.added_bytes.to_string(),
             leg.ports.map_or_else(|| "-".into(), |ports| ports.to_string()),
         ]);
@@ -112,9 +117,9 @@ fn legs(legs: &[ComparedLeg]) {
 }
 
 fn entries(nodes: &[NodeEntries]) {
-    let mut table = table(["node", "role", "paths", "rules", "routes", "exits"]);
+    let mut table = table(["node", "role", "paths", "rules", "routes", "exits", "onward"]);
     for node in nodes {
-        let counts = [node.paths, node.rules, node.routes, node.exits];
+        let counts = [node.paths, node.rules, node.routes, node.exits, node.onward];
         let row = [node.node.to_string(), node.role.word().to_owned()];
         table.add_row(row.into_iter().chain(counts.map(|count| count.to_string())));
     }

@@ -4,7 +4,7 @@
 use crate::limits::RESIDUE_ROUTE_PORTS_MAX;
 use crate::limits::{
     LABELLED_ROUTE_PORTS_MAX, MARKED_PATH_IDS_MAX, MPLS_PATH_IDS_MAX, NSH_PATH_IDS_MAX,
-    ROUTE_PORTS_MAX, SLICE_PATH_IDS_FROM, SOURCE_ROUTE_SLICE_PATH_IDS_FROM,
+    ROUTE_FUNCTIONS_MAX, ROUTE_PORTS_MAX, SLICE_PATH_IDS_FROM, SOURCE_ROUTE_SLICE_PATH_IDS_FROM,
 };
 use crate::topology::PortNumber;
 use catena_wire::scalar::{EtherType, MplsLabel};
@@ -309,6 +309,28 @@ impl Encapsulation {
             Some(Profile::Safe9 | Profile::Classic80) => marked::PORTS,
             Some(Profile::SrMpls) => LABELLED_ROUTE_PORTS_MAX,
             Some(Profile::Polka) => RESIDUE_ROUTE_PORTS_MAX,
+        }
+    }
+
+    /// Functions that one header may lead to; 0: ways do not stand in headers.
+    #[must_use]
+    pub const fn route_functions_max(self) -> usize {
+        match self.profile() {
+            None => 0,
+            // A number has one port of each node, and a node with a function sends out of another as well.
+            Some(Profile::Polka) => 1,
+            Some(Profile::Native | Profile::Safe9 | Profile::Classic80 | Profile::SrMpls) => {
+                ROUTE_FUNCTIONS_MAX
+            }
+        }
+    }
+
+    /// Bytes by which a frame gets shorter where a port of its way is taken.
+    #[must_use]
+    pub const fn route_bytes_per_port_taken(self) -> usize {
+        match self.profile() {
+            Some(Profile::SrMpls) => sr_mpls::PORT_BYTES,
+            _ => 0,
         }
     }
 

@@ -8,7 +8,8 @@
 use crate::id::{ChainId, NetworkId, NodeName, PathId, PortId, RuleId, SliceId};
 use crate::program::{
     ChainEntry, ExitEntry, IdentityEntry, MacEntry, NeighbourEntry, NetworkEntry, NodeEntry,
-    PathEntry, PinEntry, PortEntry, RouteEntry, RuleEntry, SliceEntry, SlicePathEntry, TunnelEntry,
+    OnwardEntry, PathEntry, PinEntry, PortEntry, RouteEntry, RuleEntry, SliceEntry, SlicePathEntry,
+    TunnelEntry,
 };
 use crate::topology::PortNumber;
 use crate::{BlueprintNumber, NodeProgram};
@@ -331,6 +332,9 @@ kinds! {
     Route routes: (NodeName, PortId) => RouteEntry, if |key, entry| key.0 == entry.node && key.1 == entry.to;
     /// What the node divides numbers of ways by, by pass.
     Identity identities: u8 => IdentityEntry, if |key, entry| *key == entry.pass;
+    /// Ways between other nodes, for headers over several functions.
+    Onward onward: (NodeName, NodeName, PortId) => OnwardEntry,
+        if |key, entry| (&key.0, &key.1, key.2) == (&entry.from, &entry.node, entry.to);
 }
 
 impl Entries {
@@ -367,6 +371,7 @@ impl Entries {
             exits: list(&self.exits),
             routes: list(&self.routes),
             identities: list(&self.identities),
+            onward: list(&self.onward),
         }
     }
 }
@@ -442,6 +447,9 @@ impl NodeProgram {
             exits: table(&self.exits, |_, entry| entry.number),
             routes: table(&self.routes, |_, entry| (entry.node.clone(), entry.to)),
             identities: table(&self.identities, |_, entry| entry.pass),
+            onward: table(&self.onward, |_, entry| {
+                (entry.from.clone(), entry.node.clone(), entry.to)
+            }),
         }
     }
 }

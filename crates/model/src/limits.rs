@@ -117,6 +117,14 @@ limits! {
     ROUTE_DETOUR_BYTES_MAX: usize = 64, "bytes",
         "What ways round dead cables may take in the header of a source route, beside its own ports and no more than \
          the header has room for; cables at the start of the route go first.";
+    NODE_ONWARD_MAX: usize = 65_536, "ways",
+        "Ways between other nodes in one node's program, for headers over several functions; where it knows no further, its headers end.";
+    ROUTE_FUNCTIONS_MAX: usize = 16, "functions",
+        "Functions that one header of a source route leads to; behind the last, its node writes the next.";
+    ROUTE_COMBINATIONS_MAX: usize = 64, "ways",
+        "Ways between instances behind the first function of a header, of which its writer knows each; where there are more, the header ends.";
+    ROUTE_JOINED_BYTES_MAX: usize = 100, "bytes",
+        "What a header that leads to several functions may add to a frame: with a packet of TENANT_MTU_BYTES it fits a link of 1,500.";
     MARKED_PATH_IDS_MAX: u32 = 0xffff, "identifiers",
         "Path identifiers of safe-9 and classic-80, which have 16 bits for them behind the ports of a way.";
     LABELLED_ROUTE_PORTS_MAX: usize = 32, "port numbers",

@@ -16,7 +16,7 @@ use crate::resource::{
 };
 use crate::slice::{Slice, SlicePlace};
 pub use crate::source_route::{
-    DetourEntry, ExitEntry, ExitPlace, IdentityEntry, NodeIdentity, RouteEntry,
+    DetourEntry, ExitEntry, ExitPlace, IdentityEntry, NodeIdentity, OnwardEntry, RouteEntry,
 };
 use catena_wire::scalar::{MacAddr, PortRange, Qfi, TeidRange, TunnelId, VlanId, Vni};
 use ipnet::IpNet;
@@ -81,6 +81,9 @@ pub struct NodeProgram {
     /// What the node divides numbers of ways by.
     #[serde(default)]
     pub identities: Vec<IdentityEntry>,
+    /// Ways between other nodes, for headers over several functions.
+    #[serde(default)]
+    pub onward: Vec<OnwardEntry>,
 }
 
 impl NodeProgram {
@@ -107,6 +110,7 @@ impl NodeProgram {
             exits: Vec::new(),
             routes: Vec::new(),
             identities: Vec::new(),
+            onward: Vec::new(),
         }
     }
 }

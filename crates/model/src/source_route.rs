@@ -2,6 +2,11 @@
 //! numbers of ways by. Knows numbers; refuses to know how a frame carries them.
 
 use crate::id::{NodeName, PortId};
+use crate::limits::{
+    ROUTE_COMBINATIONS_MAX, ROUTE_DETOUR_BYTES_MAX, ROUTE_FUNCTIONS_MAX, ROUTE_JOINED_BYTES_MAX,
+};
+use crate::program::{Balance, HopEntry, HopKind};
+use crate::resource::Encapsulation;
 use crate::topology::PortNumber;
 use catena_wire::source_route::native::{DETOUR_BYTES_WITHOUT_PORTS, PortWidth};
 use catena_wire::source_route::polka::Degree;
@@ -58,6 +63,21 @@ pub struct RouteEntry {
     pub identities: Vec<NodeIdentity>,
 }
 
+/// The way from another node to a port of a node, for headers that lead over several functions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnwardEntry {
+    /// The node where it begins, with a function that packets come from.
+    pub from: NodeName,
+    /// The node where it ends: it may be the same.
+    pub node: NodeName,
+    /// The port.
+    pub to: PortId,
+    /// As those of a [`RouteEntry`].
+    pub ports: Vec<PortNumber>,
+    /// As those of a [`RouteEntry`].
+    pub detours: Vec<DetourEntry>,
+}
+
 /// An irreducible polynomial over GF(2) of degree 16, by which a node of a domain reads its port from the number of a
 /// way: its coefficients below t^16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -109,6 +129,99 @@ pub struct DetourEntry {
     pub rejoin: u8,
     /// The port numbers by which a frame leaves the nodes on it, in order.
     pub ports: Vec<PortNumber>,
+}
+
+impl DetourEntry {
+    /// Bytes that it takes in a header at most, whatever its port numbers are.
+    #[must_use]
+    pub fn bytes_max(&self) -> usize {
+        DETOUR_BYTES_WITHOUT_PORTS + self.ports.len()
+    }
+}
+
+/// The places of the hops that a header to one of them may lead to behind it, in their order. Behind a function that
+/// rewrites, or where something else than the flow chooses among the next one's instances, only the node of the function
+/// knows which that is; copies for taps have headers of their own. Where instances are many, so are the ways between
+/// them: [`ROUTE_COMBINATIONS_MAX`] in all are known.
+pub fn behind(hops: &[HopEntry], place: usize) -> impl Iterator<Item = usize> + '_ {
+    let first = hops.get(place).filter(|hop| hop.kind == HopKind::Through);
+    let through = hops.iter().enumerate().skip(place + 1);
+    let through = through.filter(move |(_, hop)| first.is_some() && hop.kind == HopKind::Through);
+    let reached = through.scan((first, 0), |(last, ways), (next, hop)| {
+        let goes_on = last.replace(hop).is_some_and(|last| {
+            *ways += last.instances.len() * hop.instances.len();
+            let by_flow = hop.balance == Balance::Flow || hop.instances.len() == 1;
+            last.rewrites.is_none() && by_flow && *ways <= ROUTE_COMBINATIONS_MAX
+        });
+        goes_on.then_some(next)
+    });
+    reached.take(ROUTE_FUNCTIONS_MAX - 1)
+}
+
+/// The ports and detours of a header: of ways that it leads along, one behind the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JoinedWay {
+    /// The port numbers in their order.
+    pub ports: Vec<PortNumber>,
+    /// Ways round the cables on it.
+    pub detours: Vec<DetourEntry>,
+    /// How many ways it is made of: to as many functions it leads.
+    pub ways: usize,
+}
+
+impl JoinedWay {
+    /// That of one way.
+    #[must_use]
+    pub fn new(ports: &[PortNumber], detours: &[DetourEntry]) -> Self {
+        Self { ports: ports.to_vec(), detours: detours.to_vec(), ways: 1 }
+    }
+
+    /// Goes on along another way, if a header of this encapsulation has room for all of that; none: it has not. What
+    /// one holds, a part of it holds (in `classic-80` if the numbers of functions' ports are even), so joining as long as
+    /// there is room makes the fewest headers of ways.
+    #[must_use]
+    pub fn and(
+        &self,
+        (ports, detours): (&[PortNumber], &[DetourEntry]),
+        encapsulation: Encapsulation,
+    ) -> Option<Self> {
+        let before = u8::try_from(self.ports.len()).ok()?;
+        let later = |place: u8| place.checked_add(before);
+        let mut joined = self.clone();
+        joined.ports.extend(ports);
+        // Headers without detours have room for ways whatever their detours are.
+        for detour in detours.iter().filter(|_| encapsulation.carries_detours()) {
+            let (at, rejoin) = (later(detour.at)?, later(detour.rejoin)?);
+            joined.detours.push(DetourEntry { at, rejoin, ports: detour.ports.clone() });
+        }
+        joined.ways += 1;
+        joined.fits(encapsulation).then_some(joined)
+    }
+
+    /// Bytes by which a frame is longer with it when so many of its ports were taken before it leaves a node.
+    #[must_use]
+    pub fn added_bytes(&self, encapsulation: Encapsulation, taken: usize) -> usize {
+        match encapsulation.route_bytes_per_port_taken() {
+            0 => {
+                let around = match encapsulation.carries_detours() {
+                    true => detour_bytes(&self.ports, &self.detours),
+                    false => 0,
+                };
+                encapsulation.added_bytes(&self.ports, false) + around
+            }
+            _ => encapsulation.added_bytes(self.ports.get(taken..).unwrap_or_default(), false),
+        }
+    }
+
+    fn fits(&self, encapsulation: Encapsulation) -> bool {
+        let Self { ports, detours, ways } = self;
+        let most = encapsulation.route_functions_max();
+        let around = detours.iter().map(DetourEntry::bytes_max).sum::<usize>();
+        *ways <= most.min(ROUTE_FUNCTIONS_MAX)
+            && encapsulation.fault_of_route(ports).is_none()
+            && around < ROUTE_DETOUR_BYTES_MAX
+            && self.added_bytes(encapsulation, 0) <= ROUTE_JOINED_BYTES_MAX
+    }
 }
 
 /// Bytes that ways round dead cables add to the header of a route with these ports, its own ports growing with the

@@ -345,9 +345,25 @@ pub struct PathReport {
     /// The ways of its packets, if it goes by source routes; told to whoever sees all nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<PathRoute>,
+    /// The headers that are made of those.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<PathHeader>,
 }
 
-/// A way to a function by source routes: one header.
+/// A header of a source route: a pathlet, behind whose last function the next is written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PathHeader {
+    /// The node that writes it.
+    pub from: NodeName,
+    /// Names of the instances that it leads to, in order.
+    pub instances: Vec<String>,
+    /// How many port numbers are in it.
+    pub ports: usize,
+    /// Bytes by which a packet is longer with it.
+    pub added_bytes: usize,
+}
+
+/// A way to a function by source routes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PathRoute {
     /// Where it begins.
@@ -369,7 +385,7 @@ pub struct Comparison {
     pub encapsulation: Encapsulation,
     /// Why it cannot carry the chain; none: it can.
     pub trouble: Option<String>,
-    /// The headers of its packets, in the order of functions.
+    /// What its packets bear on their way to each function on another node, in the order of functions.
     pub legs: Vec<ComparedLeg>,
     /// What the program of each node would hold for the chain.
     pub entries: Vec<NodeEntries>,
@@ -378,9 +394,9 @@ pub struct Comparison {
 /// A header that leads from one node to a function on another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ComparedLeg {
-    /// Where it is written.
+    /// Where it begins.
     pub from: NodeName,
-    /// Where it is read.
+    /// Where it ends.
     pub to: NodeName,
     /// Name of the function.
     pub function: String,
@@ -388,6 +404,8 @@ pub struct ComparedLeg {
     pub added_bytes: usize,
     /// Port numbers in it; none: it is in a tunnel.
     pub ports: Option<usize>,
+    /// Where it begins, its header is written; else what is left of one before leads on.
+    pub is_written: bool,
 }
 
 /// What the program of a node holds for a chain.
@@ -405,6 +423,8 @@ pub struct NodeEntries {
     pub routes: usize,
     /// Port numbers of functions; chains may share one.
     pub exits: usize,
+    /// Ways between other nodes, for headers over several functions; chains may share one.
+    pub onward: usize,
 }
 
 /// A function on a path.

@@ -2,21 +2,21 @@
 //! that acknowledge at once. Knows bytes of headers and entries of programs; refuses to measure anything.
 
 use crate::blueprint::Blueprint;
+use crate::headers::{Header, headers};
 use crate::index::IndexedIntent;
 use crate::inventory::Inventory;
 use crate::ledger::{PathPhase, PathRecord};
 use crate::preview::settled;
-use crate::routing;
 use crate::status::chain_status;
-use crate::way_detours;
+use crate::{routing, way_detours};
 use catena_model::NodeName;
-use catena_model::id::ChainId;
+use catena_model::id::{ChainId, PortId};
 use catena_model::program::HopEntry;
 use catena_model::resource::{Chain, Encapsulation};
-use catena_model::source_route::detour_bytes;
+use catena_model::source_route::JoinedWay;
 use catena_model::status::{ChainState, ComparedLeg, Comparison, NodeEntries};
 use catena_model::topology::NodeRole;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A chain under each of these encapsulations, in their order.
 #[must_use]
@@ -66,48 +66,84 @@ fn of_paths(
     Comparison {
         encapsulation,
         trouble: None,
-        legs: paths.iter().flat_map(|path| legs(path, outcome, inventory)).collect(),
+        legs: paths
+            .iter()
+            .flat_map(|path| match path.encapsulation.is_source_route() {
+                true => route_legs(path, outcome, inventory),
+                false => single_legs(path, outcome, inventory).into_values().collect(),
+            })
+            .collect(),
         entries: entries(paths, outcome, inventory, chain),
     }
 }
 
-/// The headers that packets of a path get, one for each function on another node.
-fn legs(path: &PathRecord, outcome: &Blueprint, inventory: &Inventory) -> Vec<ComparedLeg> {
-    let ledger = &outcome.ledger;
+/// By the place of the function, and the nodes where the leg begins and ends.
+type Legs = BTreeMap<(usize, NodeName, NodeName), ComparedLeg>;
+
+/// What packets of a path bear to each function on another node, where they bear something to that alone: also when
+/// an instance stands in for another, and past functions that may be passed by.
+fn single_legs(path: &PathRecord, outcome: &Blueprint, inventory: &Inventory) -> Legs {
     let place = |port| {
         let is_it = |hop: &&HopEntry| hop.instances.iter().any(|one| one.ingress == port);
         path.hops.iter().zip(0..).find(|(hop, _)| is_it(hop)).map(|(hop, place)| (place, &hop.name))
     };
-    let mut legs: Vec<(usize, ComparedLeg)> = Vec::new();
+    let (ledger, mut legs) = (&outcome.ledger, Legs::new());
     for (port, send) in path.steps() {
         let Some((place, function)) = place(port) else { continue };
         for from in send.origins(inventory.nodes.keys()) {
-            let books = (&ledger.ways, &ledger.port_numbers);
-            let is_routed = path.encapsulation.is_source_route();
-            let way = routing::ports(books, from, (&send.to, port)).filter(|_| is_routed);
-            let underlay = inventory.nodes.get(from).map(|facts| facts.underlay.address);
-            let has_detours = path.encapsulation.carries_detours();
-            let detours = way.as_ref().filter(|_| has_detours).map(|ports| {
-                detour_bytes(ports, &way_detours::entries(&ledger.detours, from, &send.to))
+            let way = path.encapsulation.is_source_route().then(|| {
+                let books = (&ledger.ways, &ledger.port_numbers);
+                let ports = routing::ports(books, from, (&send.to, port)).unwrap_or_default();
+                let detours = way_detours::entries(&ledger.detours, from, &send.to);
+                JoinedWay::new(&ports, &detours)
             });
+            let underlay = inventory.nodes.get(from).map(|facts| facts.underlay.address);
             let is_ipv6 = underlay.is_some_and(|address| address.is_ipv6());
             let leg = ComparedLeg {
                 from: from.clone(),
                 to: send.to.clone(),
                 function: function.clone(),
-                added_bytes: path
-                    .encapsulation
-                    .added_bytes(way.as_deref().unwrap_or_default(), is_ipv6)
-                    + detours.unwrap_or_default(),
-                ports: way.map(|way| way.len()),
+                added_bytes: match &way {
+                    Some(way) => way.added_bytes(path.encapsulation, 0),
+                    None => path.encapsulation.added_bytes(&[], is_ipv6),
+                },
+                ports: way.map(|way| way.ports.len()),
+                is_written: true,
             };
-            legs.push((place, leg));
+            legs.insert((place, from.clone(), send.to.clone()), leg);
         }
     }
-    legs.sort_by(|(place, one), (other, leg)| {
-        (place, &one.from, &one.to).cmp(&(other, &leg.from, &leg.to))
-    });
-    legs.into_iter().map(|(_, leg)| leg).collect()
+    legs
+}
+
+/// What packets of a path bear on links, to each function on another node: of several headers that may lead there the
+/// longest.
+fn route_legs(path: &PathRecord, outcome: &Blueprint, inventory: &Inventory) -> Vec<ComparedLeg> {
+    let mut legs = Legs::new();
+    for header in headers(&outcome.ledger, path, inventory.nodes.keys()) {
+        let Header { mut from, to, way } = header;
+        let mut taken = 0;
+        for (place, instance, ports) in to {
+            let leg = ComparedLeg {
+                from: from.clone(),
+                to: instance.node.clone(),
+                function: path.hops[place].name.clone(),
+                added_bytes: way.added_bytes(path.encapsulation, taken),
+                ports: Some(way.ports.len()),
+                is_written: taken == 0,
+            };
+            let key = (place, from.clone(), instance.node.clone());
+            let is_longer = legs.get(&key).is_none_or(|known| known.added_bytes < leg.added_bytes);
+            if is_longer && from != &instance.node {
+                legs.insert(key, leg);
+            }
+            (from, taken) = (&instance.node, ports);
+        }
+    }
+    for (key, leg) in single_legs(path, outcome, inventory) {
+        legs.entry(key).or_insert(leg);
+    }
+    legs.into_values().collect()
 }
 
 /// What each node's program holds for the chain, switches included.
@@ -118,10 +154,16 @@ fn entries(
     chain: ChainId,
 ) -> Vec<NodeEntries> {
     let mut routes: BTreeMap<&NodeName, usize> = BTreeMap::new();
-    let mut exits: BTreeMap<&NodeName, usize> = BTreeMap::new();
+    let mut exits: BTreeMap<NodeName, BTreeSet<PortId>> = BTreeMap::new();
+    let mut onward: BTreeMap<NodeName, BTreeSet<(NodeName, NodeName, PortId)>> = BTreeMap::new();
     let sends: Vec<_> = paths.iter().flat_map(|path| path.sends()).collect();
-    for (_, send) in &sends {
-        *exits.entry(&send.to).or_default() += 1;
+    for way in paths.iter().flat_map(|path| path.onward()) {
+        exits.entry(way.to.clone()).or_default().insert(way.port);
+        let held = (way.from, way.to, way.port);
+        onward.entry(way.holder).or_default().insert(held);
+    }
+    for (port, send) in &sends {
+        exits.entry(send.to.clone()).or_default().insert(*port);
         for from in send.origins(inventory.nodes.keys()) {
             *routes.entry(from).or_default() += 1;
         }
@@ -139,7 +181,8 @@ fn entries(
             paths: entries.paths.keys().filter(|id| is_own(id)).count(),
             rules: entries.rules.values().filter(|rule| is_own(&rule.path)).count(),
             routes: routes.get(node).copied().unwrap_or_default(),
-            exits: exits.get(node).copied().unwrap_or_default(),
+            exits: exits.get(node).map_or(0, BTreeSet::len),
+            onward: onward.get(node).map_or(0, BTreeSet::len),
         })
     };
     inventory.all().filter_map(of_node).collect()

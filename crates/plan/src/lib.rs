@@ -22,6 +22,7 @@ mod counts;
 mod drain;
 mod error;
 mod graph;
+mod headers;
 mod index;
 mod intent;
 mod inventory;
@@ -29,6 +30,7 @@ mod ledger;
 mod link;
 mod next;
 mod observed;
+mod onward;
 mod paths;
 mod pins;
 mod place;
@@ -60,6 +62,7 @@ pub use drain::{
     rewriting,
 };
 pub use error::PlanError;
+pub use headers::path_headers;
 pub use index::{Index, IndexedIntent, Resource, overlap, tuples_overlap};
 pub use intent::{Intent, Table};
 pub use inventory::{Inventory, NodeFacts};

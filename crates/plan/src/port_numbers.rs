@@ -137,17 +137,19 @@ impl PortNumbers {
         !self.has_resting() && links.is_none_or(|links| self.links.keys().eq(links))
     }
 
-    /// Brings the numbers to these links and ports. Without word of the links they stay.
+    /// Brings the numbers to these links and ports, and, as long as many are left, to those beside. Without word of the
+    /// links they stay.
     fn follow(
         &mut self,
         links: Option<&BTreeSet<String>>,
-        ports: &BTreeSet<PortId>,
+        (ports, beside): (&BTreeSet<PortId>, &BTreeSet<PortId>),
         number: BlueprintNumber,
     ) {
         if let Some(links) = links {
             self.rest(number, |of| matches!(of, ExitPlace::Link(link) if !links.contains(link)));
         }
-        self.rest(number, |of| matches!(of, ExitPlace::Port(port) if !ports.contains(port)));
+        let is_there = |port: &PortId| ports.contains(port) || beside.contains(port);
+        self.rest(number, |of| matches!(of, ExitPlace::Port(port) if !is_there(port)));
         for link in links
             .into_iter()
             .flatten()
@@ -164,6 +166,15 @@ impl PortNumbers {
         {
             if let Some(number) = self.take(&ExitPlace::Port(port)) {
                 self.ports.insert(port, number);
+            }
+        }
+        for port in beside {
+            // A header can end before it: what cannot do without a number is given those that are left.
+            if self.of_port(*port).is_none()
+                && self.room() > NODE_LINKS_MAX / 2
+                && let Some(number) = self.take(&ExitPlace::Port(*port))
+            {
+                self.ports.insert(*port, number);
             }
         }
     }
@@ -246,13 +257,13 @@ pub(crate) fn number_ports(
         if !has_changed && !gets && known.map_or_else(is_empty, is_settled) {
             continue;
         }
-        let ports = &sends.ports_at(node);
-        if known.is_none() && is_empty() && ports.is_empty() {
+        let (ports, beside) = (&sends.ports_at(node), &sends.ports_beside(node));
+        if known.is_none() && is_empty() && ports.is_empty() && beside.is_empty() {
             continue;
         }
         let mut book = known.map_or_else(PortNumbers::default, |book| PortNumbers::clone(book));
         book.resting.retain(|_, resting| resting.rests(node, inventory, number));
-        book.follow(links, ports, number);
+        book.follow(links, (ports, beside), number);
         if book.lacks_identities() {
             book.identities = free.take(books);
         }
@@ -328,9 +339,12 @@ pub(crate) fn note_needs(
             if resting.until == until {
                 let end = CableEnd { node: node.clone(), port: *port };
                 resting.needs = needs(node);
-                let senders = nodes_over(&former.ways, &end)
+                let over: BTreeSet<&NodeName> = nodes_over(&former.ways, &end)
                     .chain(way_detours::nodes_over(&former.detours, &end))
-                    .chain(lagging.iter().copied());
+                    .collect();
+                let onward = over.iter().flat_map(|node| sends.onward().from(node));
+                let holders = onward.map(|way| &way.holder);
+                let senders = over.iter().copied().chain(holders).chain(lagging.iter().copied());
                 resting.senders = senders.map(|node| (node.clone(), needs(node))).collect();
             }
         }

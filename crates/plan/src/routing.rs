@@ -18,13 +18,16 @@ use catena_model::status::PathRoute;
 use catena_model::topology::{CableEnd, PortNumber};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The port numbers by which a frame comes from a node out of a port of another.
+/// The port numbers by which a frame comes from a node out of a port of another, or of its own.
 pub(crate) fn ports(
     (books, numbers): (&WayBooks, &NumberBooks),
     from: &NodeName,
     (to, port): (&NodeName, PortId),
 ) -> Option<Vec<PortNumber>> {
     let last = numbers.get(to)?.of_port(port)?;
+    if from == to {
+        return Some(vec![last]);
+    }
     Some(ways::numbers(books, from, to)?.chain([last]).collect())
 }
 

@@ -4,6 +4,7 @@
 use crate::counts::{Counts, Edit, edit_within};
 use crate::intent::{Table, differences};
 use crate::ledger::{PathRecord, PlacedRule};
+use crate::onward::{Onward, Onwards, onward};
 use catena_model::NodeName;
 use catena_model::id::PortId;
 use catena_model::program::{HopEntry, HopKind};
@@ -73,6 +74,26 @@ impl PathRecord {
             false => BTreeSet::new(),
         }
     }
+
+    /// The nodes at which packets enter it.
+    pub(crate) fn starts<'s>(
+        &'s self,
+        hosts: impl Iterator<Item = &'s NodeName>,
+    ) -> BTreeSet<&'s NodeName> {
+        let starts = Starts::of_path(self);
+        let everywhere = hosts.filter(|_| starts.is_everywhere);
+        everywhere.chain(starts.nodes.iter().copied()).collect()
+    }
+
+    /// The ways that headers of its packets hold behind the one to the first function that they lead to.
+    pub(crate) fn onward(&self) -> BTreeSet<Onward> {
+        if self.encapsulation.route_functions_max() < 2 {
+            return BTreeSet::new();
+        }
+        let starts = Starts::of_path(self);
+        let ways = |place| onward(&self.hops, place, &writers(&self.hops, place, &starts));
+        (0..self.hops.len()).flat_map(ways).collect()
+    }
 }
 
 /// Who sends packets where that pass these hops.
@@ -99,13 +120,26 @@ fn origins<'s>(
     place: usize,
     starts: &Starts<'s>,
 ) -> BTreeSet<Option<&'s NodeName>> {
-    let nodes = |hop: &'s HopEntry| hop.instances.iter().map(|instance| Some(&instance.node));
-    let mut origins = BTreeSet::new();
+    let mut origins = writers(hops, place, starts);
     let hop = &hops[place];
     if hop.on_failure != FailurePolicy::Unwatched && hop.instances.len() > 1 {
         // The node of a dead instance sends on to another of the same hop.
         origins.extend(nodes(hop));
     }
+    origins
+}
+
+fn nodes(hop: &HopEntry) -> impl Iterator<Item = Option<&NodeName>> {
+    hop.instances.iter().map(|instance| Some(&instance.node))
+}
+
+/// The nodes from which packets come to a hop; none among them: any host.
+fn writers<'s>(
+    hops: &'s [HopEntry],
+    place: usize,
+    starts: &Starts<'s>,
+) -> BTreeSet<Option<&'s NodeName>> {
+    let mut origins = BTreeSet::new();
     for before in hops[..place].iter().rev().filter(|before| before.kind == HopKind::Through) {
         origins.extend(nodes(before));
         if before.on_failure != FailurePolicy::Bypass {
@@ -125,8 +159,11 @@ pub(crate) struct Sends {
     pairs: Counts<Sending>,
     /// The ports that packets come out of at each node.
     ports: Table<NodeName, Counts<PortId>>,
+    /// Those that headers over several functions lead to.
+    joined_ports: Table<NodeName, Counts<PortId>>,
     /// What each node sends to; none: every host.
     by_origin: Table<Option<NodeName>, Counts<(NodeName, PortId)>>,
+    onward: Onwards,
 }
 
 impl Sends {
@@ -138,6 +175,15 @@ impl Sends {
             self.pairs.edit(edit, send.clone());
             edit_within(&mut self.by_port, edit, &port, send);
         }
+        for way in path.onward() {
+            edit_within(&mut self.joined_ports, edit, &way.to, way.port);
+            self.onward.edit(edit, way);
+        }
+    }
+
+    /// Those that headers hold behind others.
+    pub(crate) fn onward(&self) -> &Onwards {
+        &self.onward
     }
 
     /// Those to a port.
@@ -181,7 +227,15 @@ impl Sends {
 
     /// The nodes at which other ports than before have packets come out. Costs what differs.
     pub(crate) fn changed_nodes<'s>(&'s self, other: &'s Self) -> BTreeSet<&'s NodeName> {
-        differences(&self.ports, &other.ports).map(|(node, ..)| node).collect()
+        let joined = differences(&self.joined_ports, &other.joined_ports).map(|(node, ..)| node);
+        differences(&self.ports, &other.ports).map(|(node, ..)| node).chain(joined).collect()
+    }
+
+    /// The ports of a node that only headers over several functions lead to, from functions beside.
+    pub(crate) fn ports_beside(&self, node: &NodeName) -> BTreeSet<PortId> {
+        let joined = self.joined_ports.get(node).into_iter().flat_map(Counts::iter);
+        let needed = self.ports_at(node);
+        joined.map(|(port, _)| *port).filter(|port| !needed.contains(port)).collect()
     }
 
     /// The ports that packets come out of at a node.

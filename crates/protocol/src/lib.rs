@@ -17,4 +17,4 @@ pub mod message {
 }
 
 /// Version of this protocol; controller and agent speak the lower of their two.
-pub const PROTOCOL_VERSION: u32 = 9;
+pub const PROTOCOL_VERSION: u32 = 10;

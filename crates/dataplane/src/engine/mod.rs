@@ -50,6 +50,7 @@ use action::actions::Actions;
 use action::context::Context;
 use action::effects::Trace;
 use action::egress::Egress;
+use action::pathlets::Pathlets;
 use catena_io::BufferPool;
 use catena_model::account::{NodeCounters, SliceCounters, Volume};
 use catena_model::explain::{CatchRequest, CaughtPacket};
@@ -98,6 +99,7 @@ macro_rules! context {
             made: &mut $engine.made,
             health: &mut $engine.health,
             carried: &mut $engine.carried,
+            pathlets: &mut $engine.pathlets,
             inspection: $engine.inspection,
             shaper: &mut $engine.shaper,
             is_uncharged: $passing.is_probe || $passing.is_asked,
@@ -142,6 +144,7 @@ pub struct Engine {
     fragments: Fragments,
     egress: Egress,
     carried: Carried,
+    pathlets: Pathlets,
     shaper: Shaper,
     captures: Captures,
     health: Health,
@@ -176,6 +179,7 @@ impl Engine {
             health: Health::new(config.probe_secret, config.watch_duty.clone()),
             inspection: Inspection { is_on: false, seed: config.flow_seed },
             carried: Carried::new(NO_FLOWS, config.flow_seed),
+            pathlets: Pathlets::default(),
             checks: Checks::default(),
             follows: Follows::default(),
             actions: Actions::default(),
@@ -225,6 +229,7 @@ impl Engine {
         self.epoch = Epoch(self.epoch.0 + 1);
         self.flow_cache.forget(changed.map_or(&Entered::All, |changed| &changed.entered));
         self.actions.align(&tables, changed, &self.slots);
+        self.pathlets.forget();
         self.fast_path.align(&self.tables, &tables, changed, &self.slots);
         let [flows, inside] = self.proxy_flows.crowded_mut();
         for crowded in [flows, inside, &mut self.affinity.crowded] {

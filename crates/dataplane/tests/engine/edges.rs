@@ -98,8 +98,6 @@ fn what_comes_out_where_its_path_has_no_function_ends_by_name() {
         (source_routed(&[v2], 999, &spec), DropReason::NoPath),
         (source_routed(&[v3], 100, &spec), DropReason::PositionElsewhere),
         (source_routed(&[250], 100, &spec), DropReason::UnknownExit),
-        // No edge writes more than leads to one function.
-        (source_routed(&[v2, v2], 100, &spec), DropReason::MalformedSourceRoute),
     ] {
         rig.bring(1, 7, &[frame]);
         rig.assert_only_dropped(&link_name(1, 7), reason);

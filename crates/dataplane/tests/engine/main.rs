@@ -41,6 +41,7 @@ mod node;
 mod offloads;
 mod origins;
 mod passing;
+mod pathlets;
 mod pins;
 mod planned;
 mod profiles;

@@ -9,9 +9,9 @@ use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleI
 use catena_model::limits::NODE_ROUTE_IDENTITIES;
 use catena_model::program::{
     Balance, ChainEntry, DetourEntry, ExitEntry, ExitPlace, HopEntry, HopKind, IdentityEntry,
-    InstanceEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, NodeIdentity, PathEntry,
-    PinEntry, PortEntry, PortRole, RewriteEntry, RouteEntry, RuleEntry, RuleMatch, RulePlace,
-    SliceEntry, SlicePathEntry, TunnelEntry, Underlay,
+    InstanceEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, NodeIdentity, OnwardEntry,
+    PathEntry, PinEntry, PortEntry, PortRole, RewriteEntry, RouteEntry, RuleEntry, RuleMatch,
+    RulePlace, SliceEntry, SlicePathEntry, TunnelEntry, Underlay,
 };
 use catena_model::resource::{
     Attachment, ContextHeader, Encapsulation, FailurePolicy, IpFamily, Transport,
@@ -89,6 +89,8 @@ pub(crate) struct Town {
     pub(crate) ways: BTreeMap<(usize, usize), Vec<u8>>,
     /// Ways round their cables.
     pub(crate) detours: BTreeMap<(usize, usize), Vec<WayRound>>,
+    /// No node is told of ways between others: each header leads to one function.
+    pub(crate) is_apart: bool,
     /// The key by which nodes know each other; none: they take links as they are.
     pub(crate) discovery_key: Option<DiscoveryKey>,
     /// Ends of cables into which nothing that is sent arrives.
@@ -371,28 +373,46 @@ impl Town {
         }
         let is_function = |port: &Port| port.role == PortRole::Function;
         let is_there = |port: &Port| !self.absent.contains(&port.name);
-        let ports = self.ports.iter().filter(|port| is_function(port) && is_there(port));
-        for port in ports {
+        let ports = || self.ports.iter().filter(|port| is_function(port) && is_there(port));
+        for port in ports() {
             let own = function_number(self.port_place(&port.name));
             if port.node == node {
                 program.exits.push(exit(own, ExitPlace::Port(port.id)));
-                continue;
+            } else if let Some(route) = self.route(node, port) {
+                program.routes.push(route);
             }
-            let direct = links.iter().find(|(_, (to, _))| *to == port.node);
-            let direct = direct.map(|(number, _)| vec![*number]);
-            let way = self.ways.get(&(node, port.node)).cloned().or(direct);
-            let Some(way) = way else { continue };
-            let identities = self.named(node, &way);
-            let ports = way.into_iter().chain([own]).map(port_number).collect();
-            let detours = self.detours.get(&(node, port.node)).into_iter().flatten();
-            let detours = detours.map(|(at, rejoin, ports)| DetourEntry {
-                at: *at,
-                rejoin: *rejoin,
-                ports: ports.iter().copied().map(port_number).collect(),
-            });
-            let (node, to, detours) = (node_name(port.node), port.id, detours.collect());
-            program.routes.push(RouteEntry { node, to, ports, detours, identities });
         }
+        let others = (0..self.nodes).filter(|other| *other != node && !self.is_apart);
+        for (from, port) in others.flat_map(|other| ports().map(move |port| (other, port))) {
+            let Some(RouteEntry { node, to, ports, detours, .. }) = self.route(from, port) else {
+                continue;
+            };
+            let from = node_name(from);
+            program.onward.push(OnwardEntry { from, node, to, ports, detours });
+        }
+    }
+
+    /// The way from a node to a port, which may be its own.
+    fn route(&self, from: usize, port: &Port) -> Option<RouteEntry> {
+        let own = function_number(self.port_place(&port.name));
+        let direct = || {
+            let links = self.links(from);
+            links.iter().find(|(_, (to, _))| *to == port.node).map(|(number, _)| vec![*number])
+        };
+        let way = match port.node == from {
+            true => Vec::new(),
+            false => self.ways.get(&(from, port.node)).cloned().or_else(direct)?,
+        };
+        let identities = self.named(from, &way);
+        let ports = way.into_iter().chain([own]).map(port_number).collect();
+        let detours = self.detours.get(&(from, port.node)).into_iter().flatten();
+        let detours = detours.map(|(at, rejoin, ports)| DetourEntry {
+            at: *at,
+            rejoin: *rejoin,
+            ports: ports.iter().copied().map(port_number).collect(),
+        });
+        let detours = detours.collect();
+        Some(RouteEntry { node: node_name(port.node), to: port.id, ports, detours, identities })
     }
 
     /// What the nodes divide by that a way from one leads to, its cables taken in order.

@@ -202,6 +202,9 @@ pub enum ExplainAction {
         /// What is written over the MACs of the frame behind the header.
         #[serde(default)]
         macs: WrittenMacs,
+        /// The header is what is left of the one that the packet came with.
+        #[serde(default)]
+        goes_on: bool,
     },
     /// It is given to a function.
     Visited {
@@ -291,6 +294,7 @@ impl ExplainAction {
             Self::Forwarded { is_tap: true, .. } => "tap",
             Self::Forwarded { .. } => "forward",
             Self::Bypassed { .. } => "bypass",
+            Self::Encapsulated { goes_on: true, .. } => "go on",
             Self::Encapsulated { .. } => "encapsulate",
             Self::Visited { .. } => "function",
             Self::Assumed { .. } => "assume",
@@ -350,7 +354,7 @@ impl ExplainAction {
             Self::Bypassed { position, function, instance } => {
                 format!("{position} → past '{function}': its instance '{instance}' is dead")
             }
-            Self::Encapsulated { to, header, added_bytes, macs } => {
+            Self::Encapsulated { to, header, added_bytes, macs, .. } => {
                 format!("{header} to {to}{macs}  +{added_bytes} B  {}", header.bytes)
             }
             Self::Visited { instance, port, header: None, macs } => {

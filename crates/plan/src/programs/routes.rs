@@ -1,14 +1,15 @@
 //! Port numbers and routes in programs: which entries differ where numbers, ways or whoever sends differ.
 
 use super::update::{Update, set};
+use crate::onward::Onward;
 use crate::port_numbers::{NumberBooks, PortNumbers, changed};
 use crate::routing;
 use crate::sends::Sending;
 use crate::way_detours;
 use catena_model::NodeName;
 use catena_model::id::PortId;
-use catena_model::limits::NODE_ROUTE_IDENTITIES;
-use catena_model::program::{ExitEntry, ExitPlace, IdentityEntry, RouteEntry};
+use catena_model::limits::{NODE_ONWARD_MAX, NODE_ROUTE_IDENTITIES};
+use catena_model::program::{ExitEntry, ExitPlace, IdentityEntry, OnwardEntry, RouteEntry};
 use catena_model::topology::{CableEnd, PortNumber};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -73,20 +74,63 @@ impl Update<'_> {
         for port in ports {
             former.of(port).chain(now.of(port)).for_each(|send| touch(port, send));
         }
-        let turned_round = changed(from.detours, to.detours);
-        let turned: BTreeSet<&NodeName> =
-            changed(from.ways, to.ways).into_iter().chain(turned_round).collect();
-        for node in turned {
-            let is_same = |end: &NodeName| {
-                found(from.ways, node, end) == found(to.ways, node, end)
-                    && found(from.detours, node, end) == found(to.detours, node, end)
-            };
-            let turned = now.from(node, true).filter(|(end, _)| !is_same(end));
+        for node in self.turned() {
+            let turned = now.from(node, true).filter(|(end, _)| !self.is_same_way(node, end));
             touched.extend(turned.map(|(end, port)| (node.clone(), port, end.clone())));
         }
         touched.extend(self.renamed());
         for (node, port, end) in touched {
             self.make_route(&node, (end, port));
+        }
+    }
+
+    /// The nodes of which a way, or a detour of one, is another.
+    fn turned(&self) -> BTreeSet<&NodeName> {
+        let turned_round = changed(self.from.detours, self.to.detours);
+        changed(self.from.ways, self.to.ways).into_iter().chain(turned_round).collect()
+    }
+
+    fn is_same_way(&self, node: &NodeName, end: &NodeName) -> bool {
+        let (from, to) = (self.from, self.to);
+        found(from.ways, node, end) == found(to.ways, node, end)
+            && found(from.detours, node, end) == found(to.detours, node, end)
+    }
+
+    /// The ways that headers hold behind others, where they, numbers or whoever writes the headers differ.
+    pub(super) fn take_onward(&mut self) {
+        let (former, now) = (self.from.paths.sends().onward(), self.to.paths.sends().onward());
+        let mut ports = former.changed_ports(now);
+        ports.extend(self.numbered.iter());
+        let of_ports = ports.into_iter().flat_map(|port| former.to(port).chain(now.to(port)));
+        let mut touched: BTreeSet<&Onward> = of_ports.collect();
+        for node in self.turned() {
+            touched.extend(now.from(node).filter(|way| !self.is_same_way(node, &way.to)));
+        }
+        let touched: Vec<Onward> = touched.into_iter().cloned().collect();
+        touched.iter().for_each(|way| self.make_onward(way));
+    }
+
+    /// A way between two others, if headers hold it. A node that knows as many as it has room for gets no more: its
+    /// headers end where it knows no further.
+    fn make_onward(&mut self, way: &Onward) {
+        let to = self.to;
+        let Onward { holder, from, to: end, port } = way;
+        let is_held = to.paths.sends().onward().has(way);
+        let ports = routing::ports((to.ways, to.port_numbers), from, (end, *port));
+        let ports = ports.filter(|_| is_held);
+        if let Some(entries) = self.programs.entries_mut(holder) {
+            let key = (from.clone(), end.clone(), *port);
+            if entries.onward.len() >= NODE_ONWARD_MAX && !entries.onward.contains_key(&key) {
+                return;
+            }
+            let entry = ports.map(|ports| OnwardEntry {
+                from: from.clone(),
+                node: end.clone(),
+                to: *port,
+                ports,
+                detours: way_detours::entries(to.detours, from, end),
+            });
+            set(&mut entries.onward, key, entry);
         }
     }
 

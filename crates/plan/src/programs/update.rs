@@ -81,6 +81,7 @@ impl<'u> Update<'u> {
         self.take_port_numbers();
         self.take_paths();
         self.take_routes();
+        self.take_onward();
         for chain in std::mem::take(&mut self.chains) {
             self.make_pins(chain);
             self.make_chain(chain);

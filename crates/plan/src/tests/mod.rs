@@ -7,6 +7,7 @@ mod fields;
 mod followed;
 mod golden;
 mod graphs;
+mod headers;
 mod index;
 mod losses;
 mod meetings;

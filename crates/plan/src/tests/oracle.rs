@@ -6,11 +6,11 @@
 use crate::{Blueprint, Direction, Intent, Inventory, Ledger, PathPhase, PathRecord, SlicePhase};
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{
-    ChainEntry, DetourEntry, ExitEntry, ExitPlace, HopKind, IdentityEntry, Location, MacEntry,
-    NeighbourEntry, NetworkEntry, NodeIdentity, PathEntry, PinEntry, PortEntry, PortRole,
-    RouteEntry, RuleEntry, TunnelEntry,
+    Balance, ChainEntry, DetourEntry, ExitEntry, ExitPlace, HopEntry, HopKind, IdentityEntry,
+    Location, MacEntry, NeighbourEntry, NetworkEntry, NodeIdentity, OnwardEntry, PathEntry,
+    PinEntry, PortEntry, PortRole, RouteEntry, RuleEntry, TunnelEntry,
 };
-use catena_model::resource::{Network, OwnTraffic, Port};
+use catena_model::resource::{Encapsulation, FailurePolicy, Network, OwnTraffic, Port};
 use catena_model::topology::CableEnd;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, ProjectId};
 use std::cmp::Reverse;
@@ -115,6 +115,81 @@ fn routes(ledger: &Ledger, inventory: &Inventory, node: &NodeName) -> Vec<RouteE
     ends.into_iter().filter_map(route).collect()
 }
 
+/// The ways between other nodes that headers written at a node may hold: for each function that it sends to, those from
+/// there to the next, and so on, as long as the next one's instance is known by the flow alone.
+fn onward(ledger: &Ledger, node: &NodeName) -> Vec<OnwardEntry> {
+    let mut found: BTreeMap<(NodeName, NodeName, PortId), OnwardEntry> = BTreeMap::new();
+    let joins = |path: &&PathRecord| {
+        let numbered = path.encapsulation == Encapsulation::SourceRoutePolka;
+        path.encapsulation.is_source_route() && !numbered
+    };
+    for path in ledger.paths.values().filter(joins) {
+        let through: Vec<&HopEntry> =
+            path.hops.iter().filter(|hop| hop.kind == HopKind::Through).collect();
+        for first in 0..through.len() {
+            if !writes(path, node, &through, first) {
+                continue;
+            }
+            let mut pairs = 0;
+            for pair in through[first..].windows(2).take(15) {
+                let (last, next) = (pair[0], pair[1]);
+                pairs += last.instances.len() * next.instances.len();
+                let by_flow = next.balance == Balance::Flow || next.instances.len() == 1;
+                if last.rewrites.is_some() || !by_flow || pairs > 64 {
+                    break;
+                }
+                for (from, to) in last
+                    .instances
+                    .iter()
+                    .flat_map(|from| next.instances.iter().map(move |to| (from, to)))
+                    .filter(|(from, _)| from.node != *node)
+                {
+                    let entry = way(ledger, &from.node, &to.node, to.ingress);
+                    let key = (from.node.clone(), to.node.clone(), to.ingress);
+                    found.extend(entry.map(|entry| (key, entry)));
+                }
+            }
+        }
+    }
+    found.into_values().collect()
+}
+
+/// May packets be at a node when it is this function's turn? Where they may be anywhere, no host is told of more.
+fn writes(
+    path: &PathRecord,
+    node: &NodeName,
+    through: &[&HopEntry],
+    turn: usize,
+) -> bool {
+    for before in through[..turn].iter().rev() {
+        if before.instances.iter().any(|one| one.node == *node) {
+            return true;
+        }
+        if before.on_failure != FailurePolicy::Bypass {
+            return false;
+        }
+    }
+    path.rules.iter().any(|placed| placed.node.as_ref() == Some(node))
+        || path.entrances.contains(node)
+        || path.holders.contains(node)
+        || path.slices.nodes.contains(node)
+}
+
+fn way(ledger: &Ledger, from: &NodeName, to: &NodeName, port: PortId) -> Option<OnwardEntry> {
+    let last = ledger.port_numbers.get(to)?.of_port(port)?;
+    let legs = match from == to {
+        true => Vec::new(),
+        false => ledger.ways.get(from)?.get(to)?.iter().map(|leg| leg.port).collect(),
+    };
+    Some(OnwardEntry {
+        from: from.clone(),
+        node: to.clone(),
+        to: port,
+        ports: legs.into_iter().chain([last]).collect(),
+        detours: detours(ledger, from, to),
+    })
+}
+
 /// What a node divides by.
 fn identities(ledger: &Ledger, node: &NodeName) -> Vec<IdentityEntry> {
     let own = ledger.port_numbers.get(node).map(|book| book.identities()).unwrap_or_default();
@@ -170,6 +245,7 @@ fn program(
     program.exits = exits(ledger, node, &program.ports);
     program.identities = identities(ledger, node);
     program.routes = routes(ledger, inventory, node);
+    program.onward = onward(ledger, node);
     add_paths(&mut program, ledger, inventory);
     add_networks(&mut program, intent);
     Some(program)

@@ -68,6 +68,10 @@ fn assert_routes_lead(world: &World, fabric: &Fabric) {
                 assert_eq!(arrival, expected, "{ports:?} of {route:?} of {name}");
             }
         }
+        for way in &program.onward {
+            let arrival = fabric.walk(&running, &way.from, &way.ports);
+            assert_eq!(arrival, Arrival::Port(way.node.clone(), way.to), "{way:?} of {name}");
+        }
     }
 }
 
@@ -320,10 +324,15 @@ fn a_chain_is_compared_by_what_the_planner_would_make_of_it() {
     let all = compared(&world);
     let bytes = |one: &Comparison| one.legs.iter().map(|leg| leg.added_bytes).collect::<Vec<_>>();
     // Two functions are on other nodes than what is before them.
-    let expected = [74, 50, 22, 8, 8, 38, 18].map(|bytes| [bytes, bytes]);
+    let expected = [[74; 2], [50; 2], [33; 2], [8; 2], [8; 2], [58, 38], [18; 2]];
     assert_eq!(all.iter().map(bytes).collect::<Vec<_>>(), expected);
     let ports = |one: &Comparison| one.legs.iter().map(|leg| leg.ports).collect::<Vec<_>>();
-    all[2..].iter().for_each(|one| assert_eq!(ports(one), [Some(5), Some(5)]));
+    // One header of ten ports leads to both, where there is room.
+    for (one, expected) in all[2..].iter().zip([10, 5, 5, 10, 5]) {
+        assert_eq!(ports(one), [Some(expected); 2], "{}", one.encapsulation.name());
+        let written = one.legs.iter().filter(|leg| leg.is_written).count();
+        assert_eq!(written, 10 / expected);
+    }
     for one in &all {
         assert_eq!(one.trouble, None);
         // Moved there, the programs hold what was said.
@@ -336,9 +345,21 @@ fn a_chain_is_compared_by_what_the_planner_would_make_of_it() {
             let program = &programs[&entries.node];
             let is_port = |exit: &&catena_model::program::ExitEntry| exit.link().is_none();
             let exits = program.exits.iter().filter(is_port).count();
-            let held = (program.paths.len(), program.rules.len(), program.routes.len(), exits);
-            let said = (entries.paths, entries.rules, entries.routes, entries.exits);
-            assert_eq!(said, held, "{} at {}", one.encapsulation.name(), entries.node);
+            let [paths, rules, routes, onward] = [
+                program.paths.len(),
+                program.rules.len(),
+                program.routes.len(),
+                program.onward.len(),
+            ];
+            let said =
+                (entries.paths, entries.rules, entries.routes, entries.exits, entries.onward);
+            assert_eq!(
+                said,
+                (paths, rules, routes, exits, onward),
+                "{} at {}",
+                one.encapsulation.name(),
+                entries.node
+            );
         }
     }
     fabric.wires.iter_mut().for_each(|wire| wire.is_up = false);

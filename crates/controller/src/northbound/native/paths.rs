@@ -32,8 +32,10 @@ fn seen(view: &View) -> impl Iterator<Item = PathReport> + '_ {
 fn with_routes(view: &View, report: PathReport) -> PathReport {
     let Situation { blueprint, inventory, .. } = &view.situation;
     let path = blueprint.ledger.paths.get(&report.path).filter(|_| view.identity.sees_all());
-    let routes = path.map(|path| catena_plan::path_routes(&blueprint.ledger, inventory, path));
-    PathReport { routes: routes.unwrap_or_default(), ..report }
+    let Some(path) = path else { return report };
+    let routes = catena_plan::path_routes(&blueprint.ledger, inventory, path);
+    let headers = catena_plan::path_headers(&blueprint.ledger, path, inventory.nodes.keys());
+    PathReport { routes, headers, ..report }
 }
 
 /// The paths of a chain, those in use first and in the direction of its rules before the other.
@@ -75,6 +77,7 @@ fn report(id: PathId, path: &PathRecord) -> PathReport {
         since: path.since,
         hops: path.hops.iter().map(hop).collect(),
         routes: Vec::new(),
+        headers: Vec::new(),
     }
 }
 

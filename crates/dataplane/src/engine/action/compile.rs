@@ -96,7 +96,9 @@ impl Maker<'_> {
         let (owner, _) = self.slots.owner(slot);
         let exit = ActionExit::Link { node, number, slot, owner };
         let profile = self.path.encapsulation.profile().ok_or(DropReason::NoRoute)?;
-        let rewrite = Rewrite::Route(RouteHeader::new(profile, route));
+        let header = RouteHeader::new(profile, route);
+        let instance = u16::try_from(place).map_err(|_| DropReason::NoInstance)?;
+        let rewrite = Rewrite::Route { header, instance };
         Ok(Action { exit, rewrite, is_repeated: false })
     }
 

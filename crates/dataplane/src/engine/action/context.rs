@@ -3,6 +3,7 @@
 
 use super::actions::Actions;
 use super::effects::{Effect, Trace};
+use super::pathlets::Pathlets;
 use crate::engine::account::counters::Counters;
 use crate::engine::account::slots::Slots;
 use crate::engine::account::updates::CounterUpdate;
@@ -35,8 +36,10 @@ pub(crate) struct Context<'e> {
     /// Whose packets buffers were taken for, beyond those that they came in.
     pub(crate) made: &'e mut Shares<Owner>,
     pub(crate) health: &'e mut Health,
-    /// The metadata that packets carry.
+    /// The metadata that packets carry, and what is left of their source routes.
     pub(crate) carried: &'e mut Carried,
+    /// Headers over several functions.
+    pub(crate) pathlets: &'e mut Pathlets,
     pub(crate) inspection: Inspection,
     /// Packets of slices that wait for their turn.
     pub(crate) shaper: &'e mut Shaper,

@@ -62,6 +62,8 @@ pub(crate) struct Leaving {
     pub(crate) header: Vec<u8>,
     /// Bytes of the frame in whose place that stands.
     pub(crate) replaces: usize,
+    /// It is what is left of the one that the packet came with.
+    pub(crate) goes_on: bool,
     /// The MACs that were written over those of its frame.
     pub(crate) destination: Option<MacAddr>,
     pub(crate) source: Option<MacAddr>,

@@ -12,7 +12,7 @@ use super::too_big::{Answer, Teller};
 use super::{ActionExit, Instance, Memory, Rewrite, execute};
 use crate::engine::account::tx_batches::{Ends, TxCredit};
 use crate::engine::account::updates::CounterUpdate;
-use crate::engine::encap::{Detoured, Header, RouteHeader, Template};
+use crate::engine::encap::{self, Detoured, Header, RouteHeader, Template};
 use crate::engine::packet::PortSlot;
 use crate::engine::packet::digests::Digests;
 use crate::engine::packet::index::NetworkIndex;
@@ -126,21 +126,26 @@ impl Executor<'_, '_> {
             return if is_dead { Err(DropReason::LinkDead) } else { Ok(None) };
         };
         links.detoured(number.get(), packets);
-        let (owner, _) = slots.owner(slot);
-        let exit = action.exit.by_link(other, slot, owner);
-        // It has been written.
-        let action = Action { exit, rewrite: Rewrite::Nothing, is_repeated: false };
-        Ok(Some((action, header.with(detour.bytes()))))
+        Ok(Some((self.by_link(action, (other, slot)), header.with(detour.bytes()))))
+    }
+
+    /// The same by another link, with what has been written.
+    fn by_link(&self, action: &Action, (number, slot): (PortNumber, PortSlot)) -> Action {
+        let (owner, _) = self.context.slots.owner(slot);
+        let exit = action.exit.by_link(number, slot, owner);
+        Action { exit, rewrite: Rewrite::Nothing, is_repeated: false }
     }
 
     fn act(&mut self, work: Work, action: &Action, decision: &Decision) {
-        let mut subject = Written { executor: self, work, decision, header: Header::EMPTY };
+        let mut subject =
+            Written { executor: self, work, decision, header: Header::EMPTY, link: None };
         let written = execute::write(action, &mut subject, decision.destination);
-        let Written { work, mut header, .. } = subject;
+        let Written { work, mut header, link, .. } = subject;
         if let Err(reason) = written {
             return self.context.end_work(work, reason);
         }
-        let (mut action, other) = (action, &mut None);
+        let onward = link.map(|link| self.by_link(action, link));
+        let (mut action, other) = (onward.as_ref().unwrap_or(action), &mut None);
         if let ActionExit::Link { number, .. } = action.exit
             && self.context.links.use_of(number.get()) != Use::Sound
         {
@@ -154,7 +159,7 @@ impl Executor<'_, '_> {
             }
         }
         let ends = action.ends(work.owner, work.path);
-        self.note(&work, action, decision, &header);
+        self.note(&work, action, decision, (&header, link.is_some()));
         self.context.trace.note(work.copy, || Effect::Counted(CounterUpdate::Sent(ends)));
         match &action.exit {
             ActionExit::Node { to, tunnel, .. } => {
@@ -176,7 +181,14 @@ impl Executor<'_, '_> {
         }
     }
 
-    fn note(&mut self, work: &Work, action: &Action, decision: &Decision, header: &Header) {
+    /// `goes_on`: its header is what is left of another.
+    fn note(
+        &mut self,
+        work: &Work,
+        action: &Action,
+        decision: &Decision,
+        (header, goes_on): (&Header, bool),
+    ) {
         self.context.trace.note(work.copy, || {
             let (destination, source) = action.macs(decision.destination);
             let tunnel = match action.exit {
@@ -193,6 +205,7 @@ impl Executor<'_, '_> {
                 tunnel,
                 header,
                 replaces,
+                goes_on,
                 destination,
                 source,
                 flow_hash,
@@ -383,6 +396,8 @@ struct Written<'w, 'l, 'e> {
     work: Work,
     decision: &'w Decision,
     header: Header,
+    /// The link that it leaves by; none: that of the action.
+    link: Option<(PortNumber, PortSlot)>,
 }
 
 impl Subject for Written<'_, '_, '_> {
@@ -396,9 +411,25 @@ impl Subject for Written<'_, '_, '_> {
         Ok(())
     }
 
-    fn put_route(&mut self, route: &RouteHeader) -> Result<(), DropReason> {
-        let path = self.executor.context.tables.positions.id(self.decision.position);
-        self.header = route.write(self.work.buffer.bytes(), path)?;
+    /// What is left of the header that the packet came with leads on; else one is written, over as many functions as
+    /// the flow's is good for.
+    fn put_route(&mut self, route: &RouteHeader, instance: u16) -> Result<(), DropReason> {
+        let Self { work, decision, executor, .. } = self;
+        let Context { tables, carried, pathlets, slots, .. } = &mut *executor.context;
+        let (frame, position) = (work.buffer.bytes(), decision.position);
+        let left = encap::go_on((&tables.positions, carried), position, frame, route);
+        let onward = left.and_then(|(header, number)| {
+            let slot = slots.of_port(number.link_id()).filter(|slot| slots.is_link(*slot))?;
+            Some((header, (number, slot)))
+        });
+        if let Some((header, link)) = onward {
+            self.header = header;
+            self.link = Some(link);
+            return Ok(());
+        }
+        let flow = (&work.view, work.flow_hash);
+        let route = pathlets.header((position, instance), flow, tables).unwrap_or(route);
+        self.header = route.write(frame, tables.positions.id(position))?;
         Ok(())
     }
 

@@ -47,7 +47,7 @@ impl<F: FnMut(&Instance, &Memory) -> Result<(), DropReason>> Subject for Plain<F
     }
 
     /// Routes are written on the slow path.
-    fn put_route(&mut self, _route: &RouteHeader) -> Result<(), DropReason> {
+    fn put_route(&mut self, _route: &RouteHeader, _instance: u16) -> Result<(), DropReason> {
         Err(DropReason::UnsupportedEncapsulation)
     }
 
@@ -96,8 +96,8 @@ pub(crate) trait Subject {
     fn frame(&mut self) -> &mut [u8];
     /// Puts a header in front, or keeps it for each wire packet.
     fn put_header(&mut self, template: &Template) -> Result<(), DropReason>;
-    /// The same with the ports of its way.
-    fn put_route(&mut self, route: &RouteHeader) -> Result<(), DropReason>;
+    /// The same with the ports of its way to an instance, by its place among those of the hop.
+    fn put_route(&mut self, route: &RouteHeader, instance: u16) -> Result<(), DropReason>;
     /// Tells the proxy's memory where the packet goes.
     fn remember(&mut self, instance: &Instance, memory: &Memory) -> Result<(), DropReason>;
 }
@@ -120,7 +120,7 @@ pub(crate) fn write(
     address(subject.frame(), destination, source)?;
     match &action.rewrite {
         Rewrite::Header(template) => subject.put_header(template),
-        Rewrite::Route(route) => subject.put_route(route),
+        Rewrite::Route { header, instance } => subject.put_route(header, *instance),
         Rewrite::Nothing | Rewrite::Macs { .. } => Ok(()),
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod egress;
 pub(crate) mod execute;
 pub(crate) mod gso_batch;
 pub(crate) mod output;
+pub(crate) mod pathlets;
 pub(crate) mod too_big;
 
 use crate::engine::account::slots::Slots;
@@ -68,7 +69,11 @@ pub(crate) enum Rewrite {
     /// A header stands in front of its frame.
     Header(Template),
     /// The ports of its way stand in it.
-    Route(RouteHeader),
+    Route {
+        header: RouteHeader,
+        /// The instance that it leads to, by its place among those of the hop.
+        instance: u16,
+    },
     /// Its MACs are others; none: the source stays.
     Macs {
         destination: MacAddr,
@@ -181,7 +186,7 @@ impl Action {
     pub(crate) fn header_bytes(&self) -> usize {
         match &self.rewrite {
             Rewrite::Header(header) => header.len(),
-            Rewrite::Nothing | Rewrite::Macs { .. } | Rewrite::Route(_) => 0,
+            Rewrite::Nothing | Rewrite::Macs { .. } | Rewrite::Route { .. } => 0,
         }
     }
 
@@ -190,7 +195,7 @@ impl Action {
     #[inline(always)]
     pub(crate) fn macs(&self, addressed: Option<MacAddr>) -> (Option<MacAddr>, Option<MacAddr>) {
         match self.rewrite {
-            Rewrite::Nothing | Rewrite::Header(_) | Rewrite::Route(_) => (addressed, None),
+            Rewrite::Nothing | Rewrite::Header(_) | Rewrite::Route { .. } => (addressed, None),
             Rewrite::Macs { destination, source, .. } => (Some(destination), source),
         }
     }
@@ -199,7 +204,7 @@ impl Action {
     pub(crate) fn memory(&self) -> Option<Memory> {
         match self.rewrite {
             Rewrite::Macs { memory, .. } => memory,
-            Rewrite::Nothing | Rewrite::Header(_) | Rewrite::Route(_) => None,
+            Rewrite::Nothing | Rewrite::Header(_) | Rewrite::Route { .. } => None,
         }
     }
 }

@@ -75,10 +75,20 @@ impl Carried {
     /// [`DropReason::ContextTooLong`] beyond the limit, [`DropReason::ContextMemoryFull`] when every
     /// place it could have belongs to a content that was seen within the last second, of a path that
     /// has no more of them.
-    pub(super) fn keep(
+    pub(super) fn keep(&mut self, content: &[u8], path: PathId) -> Result<CarriedRef, DropReason> {
+        self.keep_in(content, path, true)
+    }
+
+    /// The same for what can be done without: no content that is in use gives way to it. None: there is no room.
+    pub(super) fn keep_beside(&mut self, content: &[u8], path: PathId) -> Option<CarriedRef> {
+        self.keep_in(content, path, false).ok()
+    }
+
+    fn keep_in(
         &mut self,
         content: &[u8],
         PathId(path): PathId,
+        must_fit: bool,
     ) -> Result<CarriedRef, DropReason> {
         let len = u8::try_from(content.len()).ok();
         let len = len.filter(|len| usize::from(*len) <= NSH_CONTEXT_BYTES_MAX);
@@ -89,7 +99,8 @@ impl Carried {
         let place = match known {
             Some(place) => place,
             None => {
-                let place = self.given_up(places, path).ok_or(DropReason::ContextMemoryFull)?;
+                let place = self.given_up(places, path, must_fit);
+                let place = place.ok_or(DropReason::ContextMemoryFull)?;
                 if self.turns[place] > 0 {
                     self.shares.give_back_by(&self.paths[place]);
                 }
@@ -134,13 +145,21 @@ impl Carried {
     }
 
     /// A place never used, or one whose content nobody will miss, or must give way.
-    fn given_up(&self, mut places: std::ops::Range<usize>, path: u32) -> Option<usize> {
+    fn given_up(
+        &self,
+        mut places: std::ops::Range<usize>,
+        path: u32,
+        must_fit: bool,
+    ) -> Option<usize> {
         if let Some(free) = places.clone().find(|place| self.turns[*place] == 0) {
             return Some(free);
         }
         let oldest = places.clone().min_by_key(|place| self.seen_ns[*place])?;
         if self.now_ns.saturating_sub(self.seen_ns[oldest]) > INSIDE_NS {
             return Some(oldest);
+        }
+        if !must_fit {
+            return None;
         }
         let own = self.shares.held_by(&path);
         let rank = |place: &usize| {
@@ -185,6 +204,18 @@ mod tests {
             assert_eq!(refused, Err(DropReason::ContextMemoryFull));
         }
         assert!(own.iter().all(|name| carried.get(*name).is_some()));
+    }
+
+    #[test]
+    fn what_can_be_done_without_takes_nobodys_place() {
+        let mut carried = Carried::new(1, 7);
+        let names: Vec<CarriedRef> =
+            (0..16).map(|n| carried.keep(&content(n), A).unwrap()).collect();
+        assert_eq!(carried.keep_beside(&content(16), B), None);
+        assert!(names.iter().all(|name| carried.get(*name).is_some()));
+        assert_eq!(carried.keep_beside(&content(0), A), Some(names[0]), "it is there");
+        carried.open(INSIDE_NS + 1);
+        assert!(carried.keep_beside(&content(16), B).is_some(), "nobody misses those");
     }
 
     #[test]

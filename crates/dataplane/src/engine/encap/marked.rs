@@ -1,4 +1,4 @@
-//! Paths over source routes in fields of ordinary Ethernet: the ports of the way to the next function, and a mark
+//! Paths over source routes in fields of ordinary Ethernet: the ports of the way to the next functions, and a mark
 //! behind them that is the path's identifier. Where on its path a packet is follows from the port by which it
 //! comes out.
 //!
@@ -7,7 +7,7 @@
 //! the address of the packet. What is no plain IP packet is not sent.
 
 use super::addresses::{off_links, on_links};
-use super::{Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL};
+use super::{Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL, rest};
 use crate::engine::packet::trim_front;
 use catena_io::Buffer;
 use catena_model::explain::HeaderLayer;
@@ -15,10 +15,13 @@ use catena_model::program::PROXY_MAC;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
 use catena_wire::ethernet::{self, ADDRESSES_BYTES, HEADER_BYTES};
+use catena_wire::scalar::EtherType;
 use catena_wire::source_route::marked::{self, ADDED_BYTES, MarkedHeader};
-use catena_wire::source_route::{self, Next, Profile, SourceRouteError};
+use catena_wire::source_route::{self, Profile, SourceRouteError};
 
 const _: () = assert!(marked::LEN <= super::HEADER_BYTES_MAX, "a route fits no header");
+
+const MAC_BYTES: usize = 6;
 
 /// By the profile of its headers.
 pub(super) struct MarkedRoute(pub(super) Profile);
@@ -27,14 +30,28 @@ impl PathEncap for MarkedRoute {
     fn find(&self, positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
         let malformed = DropReason::MalformedSourceRoute;
         let header = MarkedHeader::parse(frame).map_err(|_| malformed)?;
-        // No edge writes more than leads to one function.
-        if header.counter() > 0 {
-            return Err(malformed);
-        }
         let encapsulation = Encapsulation::of_profile(self.0).ok_or(malformed)?;
         let path = PathId(header.mark().into());
         let position = positions.find(path, encapsulation, 0, TTL_INITIAL)?;
         Ok(Located { position, header_bytes: ADDED_BYTES })
+    }
+
+    /// All but the source of the frame: the destination holds ports.
+    fn rest<'r>(&self, frame: &[u8], into: &'r mut Header) -> Option<&'r [u8]> {
+        MarkedHeader::parse(frame).ok().filter(|header| header.counter() > 0)?;
+        let (ports, behind) = (frame.get(..MAC_BYTES)?, frame.get(ADDRESSES_BYTES..marked::LEN)?);
+        *into = Header::of_parts(0, &[ports, behind])?;
+        Some(into.bytes())
+    }
+
+    fn with_rest(
+        &self,
+        rest: &[u8],
+        addresses: &[u8; ADDRESSES_BYTES],
+        _ether_type: EtherType,
+    ) -> Option<Header> {
+        let (ports, behind) = rest.split_at_checked(MAC_BYTES)?;
+        Header::of_parts(HEADER_BYTES, &[ports, &addresses[MAC_BYTES..], behind])
     }
 
     /// The frame is addressed to nobody in the tenant's network until the port is known that it comes out by.
@@ -105,8 +122,5 @@ pub(super) fn write(
     let mut header = Header { replaces: HEADER_BYTES, ..Header::EMPTY };
     header.bytes[..ADDRESSES_BYTES].copy_from_slice(&on_links(addresses));
     header.add(|room| made.emit(room)).map_err(|_| DropReason::MalformedSourceRoute)?;
-    match source_route::advance(header.bytes_mut(), &[]) {
-        Ok(Next::Port(_)) => Ok(header),
-        Ok(_) | Err(_) => Err(DropReason::MalformedSourceRoute),
-    }
+    Ok(rest::step(header).ok_or(DropReason::MalformedSourceRoute)?.0)
 }

@@ -15,6 +15,7 @@ mod mpls;
 mod nsh;
 mod polka;
 mod positions;
+mod rest;
 mod source_route;
 mod sr_mpls;
 mod template;
@@ -23,6 +24,7 @@ pub(crate) use carried::Carried;
 pub(crate) use context::Written;
 pub(crate) use detours::Detoured;
 pub(crate) use positions::{Positions, Shape};
+pub(crate) use rest::{go_on, taken};
 pub(crate) use source_route::RouteHeader;
 pub(crate) use template::Template;
 
@@ -33,7 +35,7 @@ use catena_model::DropReason;
 use catena_model::explain::HeaderLayer;
 use catena_model::limits::NSH_CONTEXT_BYTES_MAX;
 use catena_model::resource::Encapsulation;
-use catena_wire::ethernet;
+use catena_wire::ethernet::{self, ADDRESSES_BYTES};
 use catena_wire::frame::FrameView;
 use catena_wire::nsh::{ContextHeaders, NshHeader, UserContext};
 use catena_wire::scalar::EtherType;
@@ -176,6 +178,16 @@ impl Header {
         header
     }
 
+    /// One of these parts, in the place of so many bytes; none: they are too many.
+    fn of_parts(replaces: usize, parts: &[&[u8]]) -> Option<Self> {
+        let mut header = Self { replaces, ..Self::EMPTY };
+        for part in parts {
+            header.bytes.get_mut(header.len..header.len + part.len())?.copy_from_slice(part);
+            header.len += part.len();
+        }
+        Some(header)
+    }
+
     /// Has these bytes and no others.
     fn copy(&mut self, bytes: &[u8]) {
         self.len = bytes.len().min(HEADER_BYTES_MAX);
@@ -248,19 +260,39 @@ pub(crate) trait PathEncap: Sync {
     fn locate(
         &self,
         positions: &Positions,
-        _carried: &mut Carried,
+        carried: &mut Carried,
         _side: HeaderSide,
         frames: &mut dyn Iterator<Item = Headed<'_>>,
     ) {
         for frame in frames {
-            *frame.located = self.find(positions, frame.buffer.bytes());
+            let found = self.find(positions, frame.buffer.bytes());
+            *frame.located = found.map(|Located { position, header_bytes }| {
+                let position = rest::kept(self, position, frame.buffer.bytes(), positions, carried);
+                Located { position, header_bytes }
+            });
         }
+    }
+
+    /// What is left of the header of a frame that has come out at a port on its way, without what of it is the
+    /// frame's own: that is kept while a function has the packet. None: its way is at its end.
+    fn rest<'r>(&self, _frame: &[u8], _into: &'r mut Header) -> Option<&'r [u8]> {
+        None
+    }
+
+    /// The header of which this was left, in front of a frame with these addresses and this type.
+    fn with_rest(
+        &self,
+        _rest: &[u8],
+        _addresses: &[u8; ADDRESSES_BYTES],
+        _ether_type: EtherType,
+    ) -> Option<Header> {
+        None
     }
 
     /// The start of the path of a packet that has come out by a port: which of its hops it is, is asked of that port.
     ///
     /// # Errors
-    /// The header is malformed, or not at its end, or there is no such path.
+    /// The header is malformed, or there is no such path.
     fn find(&self, _positions: &Positions, _frame: &[u8]) -> Result<Located, DropReason> {
         Err(DropReason::UnsupportedEncapsulation)
     }

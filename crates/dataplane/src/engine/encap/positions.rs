@@ -274,6 +274,24 @@ impl Positions {
         (hop < hops).then_some(PathPosition { own, shape, hop, ..visited })
     }
 
+    /// The same under other tables than those that it was visited under: what was left of its source route is theirs.
+    pub(crate) fn renew_later(
+        &self,
+        visited: PathPosition,
+        path: PathId,
+        hop: u16,
+    ) -> Option<PathPosition> {
+        self.renew(visited, path, hop).map(|position| self.without_rest(position))
+    }
+
+    /// The position without what is left of its packet's source route: whoever sends it on writes a header.
+    pub(crate) fn without_rest(&self, position: PathPosition) -> PathPosition {
+        match self.encapsulation(position).is_source_route() {
+            true => position.without_metadata(),
+            false => position,
+        }
+    }
+
     /// What the header of a position says.
     pub(super) fn spot(&self, position: PathPosition) -> HeaderFields {
         let vni = self.shape(position.shape).vni;

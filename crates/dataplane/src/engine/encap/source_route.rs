@@ -1,4 +1,4 @@
-//! Paths over `native` source routes: the ports of the way to the next function and the path's identifier stand in the
+//! Paths over `native` source routes: the ports of the way to the next functions and the path's identifier stand in the
 //! frame, behind its addresses. Where on its path a packet is follows from the port by which it comes out, so the
 //! header says nothing of that.
 //!
@@ -7,7 +7,8 @@
 
 use super::addresses::{on_links, restore};
 use super::{
-    Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL, marked, polka, sr_mpls,
+    Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL, marked, polka, rest,
+    sr_mpls,
 };
 use catena_model::explain::HeaderLayer;
 use catena_model::limits::{ROUTE_DETOUR_BYTES_MAX, ROUTE_PORTS_MAX};
@@ -17,16 +18,18 @@ use catena_model::topology::PortNumber;
 use catena_model::{DropReason, PathId};
 use catena_wire::ethernet::{self, ADDRESSES_BYTES, HEADER_BYTES};
 use catena_wire::scalar::{EtherType, Spi};
+use catena_wire::source_route::Profile;
 use catena_wire::source_route::native::{
-    self, BYTES_WITHOUT_PORTS, DETOUR_BYTES_WITHOUT_PORTS, Detour, NativeHeader, NativeView,
-    PATH_BYTES, PortWidth,
+    BYTES_WITHOUT_PORTS, DETOUR_BYTES_WITHOUT_PORTS, Detour, NativeHeader, NativeView, PATH_BYTES,
+    PortWidth,
 };
-use catena_wire::source_route::{Next, Profile};
 
 const _: () = assert!(
     BYTES_WITHOUT_PORTS + ROUTE_PORTS_MAX <= super::HEADER_BYTES_MAX,
     "a route fits no header"
 );
+
+const ETHER_TYPE_BYTES: usize = HEADER_BYTES - ADDRESSES_BYTES;
 
 /// Detours of one header: each has a port at least.
 const DETOURS_MAX: usize = ROUTE_DETOUR_BYTES_MAX / (DETOUR_BYTES_WITHOUT_PORTS + 1);
@@ -36,11 +39,25 @@ pub(super) struct SourceRoute;
 impl PathEncap for SourceRoute {
     fn find(&self, positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
         let view = NativeView::parse(frame).map_err(|_| DropReason::MalformedSourceRoute)?;
-        // No edge writes more than leads to one function.
-        let path = view.path().filter(|_| view.counter() == 0);
-        let path = PathId(path.ok_or(DropReason::MalformedSourceRoute)?.get());
+        let path = PathId(view.path().ok_or(DropReason::MalformedSourceRoute)?.get());
         let position = positions.find(path, Encapsulation::SourceRouteNative, 0, TTL_INITIAL)?;
         Ok(Located { position, header_bytes: view.len_bytes() - HEADER_BYTES })
+    }
+
+    /// All but the addresses and the EtherType of the frame.
+    fn rest<'r>(&self, frame: &[u8], into: &'r mut Header) -> Option<&'r [u8]> {
+        let view = NativeView::parse(frame).ok().filter(|view| view.counter() > 0)?;
+        into.copy(frame.get(ADDRESSES_BYTES..view.len_bytes() - ETHER_TYPE_BYTES)?);
+        Some(into.bytes())
+    }
+
+    fn with_rest(
+        &self,
+        rest: &[u8],
+        addresses: &[u8; ADDRESSES_BYTES],
+        ether_type: EtherType,
+    ) -> Option<Header> {
+        Header::of_parts(HEADER_BYTES, &[addresses, rest, &ether_type.0.to_be_bytes()])
     }
 
     /// The addresses of the frame stand before the header, and move up to what is behind it.
@@ -101,6 +118,11 @@ fn numbers(ports: &[PortNumber]) -> Box<[u8]> {
 }
 
 impl RouteHeader {
+    /// The ports of its way, in order.
+    pub(super) fn ports(&self) -> &[u8] {
+        &self.ports
+    }
+
     /// That of a route, with those of its detours that it has room for.
     pub(crate) fn new(profile: Profile, route: &RouteEntry) -> Self {
         let detoured = route.detours.iter().flat_map(|detour| &detour.ports);
@@ -161,10 +183,7 @@ impl RouteHeader {
         }
         let native = self.native(Some(path), ether_type, &written[..count]);
         header.add(|room| native.emit(room)).map_err(|_| DropReason::MalformedSourceRoute)?;
-        match native::advance(header.bytes_mut()) {
-            Ok(Next::Port(_)) => Ok(header),
-            Ok(_) | Err(_) => Err(DropReason::MalformedSourceRoute),
-        }
+        Ok(rest::step(header).ok_or(DropReason::MalformedSourceRoute)?.0)
     }
 
     fn native<'h>(

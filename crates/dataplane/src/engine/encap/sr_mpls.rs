@@ -1,18 +1,18 @@
-//! Paths over source routes of labels: one for each port of the way to the next function, and a last one that is the
+//! Paths over source routes of labels: one for each port of the way to the next functions, and a last one that is the
 //! path's identifier. Where on its path a packet is follows from the port by which it comes out.
 //!
 //! The frame stands whole behind its header, as it does in a tunnel, and a copy of its addresses in front.
 
 use super::addresses::on_links;
-use super::{Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL};
+use super::{Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL, rest};
 use catena_model::explain::HeaderLayer;
 use catena_model::limits::LABELLED_ROUTE_PORTS_MAX;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
 use catena_wire::ethernet::ADDRESSES_BYTES;
-use catena_wire::scalar::MplsLabel;
+use catena_wire::scalar::{EtherType, MplsLabel};
+use catena_wire::source_route::SourceRouteError;
 use catena_wire::source_route::sr_mpls::{self, PORT_BYTES, SrMplsHeader, SrMplsView};
-use catena_wire::source_route::{Next, SourceRouteError};
 
 const _: () = assert!(
     sr_mpls::BYTES_WITHOUT_PORTS + PORT_BYTES * LABELLED_ROUTE_PORTS_MAX <= super::HEADER_BYTES_MAX,
@@ -24,13 +24,25 @@ pub(super) struct SrMpls;
 impl PathEncap for SrMpls {
     fn find(&self, positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
         let view = SrMplsView::parse(frame).map_err(|_| DropReason::MalformedSourceRoute)?;
-        // No edge writes more than leads to one function.
-        if view.counter() > 0 {
-            return Err(DropReason::MalformedSourceRoute);
-        }
         let path = PathId(view.path().get());
         let position = positions.find(path, Encapsulation::SourceRouteSrMpls, 0, TTL_INITIAL)?;
         Ok(Located { position, header_bytes: view.len_bytes() })
+    }
+
+    /// The labels.
+    fn rest<'r>(&self, frame: &[u8], into: &'r mut Header) -> Option<&'r [u8]> {
+        let view = SrMplsView::parse(frame).ok().filter(|view| view.counter() > 0)?;
+        into.copy(frame.get(ADDRESSES_BYTES..view.len_bytes())?);
+        Some(into.bytes())
+    }
+
+    fn with_rest(
+        &self,
+        rest: &[u8],
+        addresses: &[u8; ADDRESSES_BYTES],
+        _ether_type: EtherType,
+    ) -> Option<Header> {
+        Header::of_parts(0, &[addresses, rest])
     }
 
     fn header_bytes(&self, _side: HeaderSide, bytes: &[u8]) -> Option<usize> {
@@ -66,8 +78,5 @@ pub(super) fn write(ports: &[u8], frame: &[u8], path: PathId) -> Result<Header, 
     let mut whole = Header::EMPTY;
     whole.bytes[..ADDRESSES_BYTES].copy_from_slice(&on_links(addresses));
     whole.add(|room| made.emit(room)).map_err(|_| DropReason::MalformedSourceRoute)?;
-    match sr_mpls::advance(whole.bytes_mut()) {
-        Ok(Next::Pop(_)) => Ok(whole.with(&whole.bytes()[PORT_BYTES..])),
-        Ok(_) | Err(_) => Err(DropReason::MalformedSourceRoute),
-    }
+    Ok(rest::step(whole).ok_or(DropReason::MalformedSourceRoute)?.0)
 }

@@ -235,7 +235,8 @@ impl Renderer<'_> {
     }
 
     fn leaves(&self, copy: u16, leaving: &Leaving) -> ExplainAction {
-        let Leaving { exit, stage, tunnel, header, replaces, destination, source, .. } = leaving;
+        let Leaving { exit, stage, tunnel, header, replaces, destination, source, goes_on, .. } =
+            leaving;
         let macs = WrittenMacs { destination: *destination, source: *source };
         match (*exit, *stage) {
             (Exit::Port(port), Stage::Into(_)) => {
@@ -251,6 +252,7 @@ impl Renderer<'_> {
                 added_bytes: header.len().saturating_sub(*replaces),
                 header: describe::on_link(header).unwrap_or_else(|| unread(header)),
                 macs,
+                goes_on: *goes_on,
             },
             (Exit::Node(node), _) => {
                 let entry = self.tables.nodes.get(node.0.into());
@@ -263,6 +265,7 @@ impl Renderer<'_> {
                     added_bytes: outer + header.len(),
                     header: describe::tunnelled(*tunnel, header).unwrap_or_else(|| unread(header)),
                     macs,
+                    goes_on: *goes_on,
                 }
             }
         }

@@ -89,7 +89,7 @@ fn lend_visit(engine: &mut Engine, live: &Engine, port: PortIndex, bytes: &[u8],
         if visit.epoch == live.epoch {
             return Some(visit.position);
         }
-        let renewed = tables.positions.renew(visit.position, visit.path, visit.hop);
+        let renewed = tables.positions.renew_later(visit.position, visit.path, visit.hop);
         renewed.filter(|position| live.counters.path_ref(*position).serial == visit.serial)
     };
     let digest = digest::kept(&view, bytes);

@@ -93,6 +93,12 @@ pub(crate) fn reach(
             Effect::Chosen { position, instance, flow_hash }
         });
         let to = hop.instances[instance].place;
+        let mut position = position;
+        if turn == Turn::Detour {
+            position = context.tables.positions.without_rest(position);
+        } else if !by_tunnel {
+            position = taken_by(position, to, context);
+        }
         // Every node makes the same choice, so only a detour may go on from here.
         if by_tunnel && turn != Turn::Detour && matches!(to, InstancePlace::There(_)) {
             return Err(DropReason::PositionElsewhere);
@@ -111,6 +117,23 @@ pub(crate) fn reach(
         Ok(Decision { action, position, destination: None, epoch })
     });
     work.step = Step::Decided(decided.map_or_else(Verdict::Drop, Verdict::Forward));
+}
+
+/// The position of a packet that an instance gets here, or passes by: what is left of its source route leads on from
+/// behind it.
+fn taken_by(
+    position: PathPosition,
+    instance: InstancePlace,
+    context: &mut Context<'_>,
+) -> PathPosition {
+    let InstancePlace::Here { ingress, .. } = instance else { return position };
+    let tables = context.tables;
+    let is_routed = tables.positions.encapsulation(position).is_source_route();
+    if !is_routed || !position.carries_metadata() {
+        return position;
+    }
+    let number = tables.exits.number_of(tables.port(ingress).entry.id);
+    encap::taken(&tables.positions, context.carried, position, number)
 }
 
 /// Where a packet goes on whose instance at this position is dead and declared to be passed by.
@@ -134,6 +157,10 @@ fn pass_by(
     if let (Some(InstancePlace::Here { local, .. }), Some(path_ref)) = (place, work.path) {
         context.count(work.copy, CounterUpdate::Bypassed(path_ref, local), work.volume);
     }
+    let position = match place {
+        Some(place) if !by_tunnel => taken_by(position, place, context),
+        _ => position,
+    };
     Some(encap::next(&context.tables.positions, position))
 }
 

@@ -150,7 +150,7 @@ fn renew(
     let position = match standing {
         Some(standing) if standing.epoch == context.epoch => Some(standing.position),
         Some(Standing { position, path, serial, hop, .. }) => {
-            let renewed = tables.positions.renew(position, path, hop);
+            let renewed = tables.positions.renew_later(position, path, hop);
             let renewed = renewed.filter(|it| context.counters.path_ref(*it).serial == serial);
             Some(renewed.ok_or(DropReason::PathRemoved)?)
         }

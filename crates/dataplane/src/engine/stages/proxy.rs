@@ -164,7 +164,7 @@ pub(crate) fn renewed(visit: &Visit, context: &Context<'_>) -> Option<PathPositi
         return Some(visit.position);
     }
     let tables = context.tables;
-    let renewed = tables.positions.renew(visit.position, visit.path, visit.hop);
+    let renewed = tables.positions.renew_later(visit.position, visit.path, visit.hop);
     renewed.filter(|position| context.counters.path_ref(*position).serial == visit.serial)
 }
 

@@ -43,7 +43,9 @@ fn copy(
             context.count(number, CounterUpdate::Tapped(path_ref), work.volume);
         }
         if let Some(mut copy) = context.copy(work, number, Created::Tap, work.path) {
-            forwarder::reach(&mut copy, position, hop, false, context);
+            // What is left of a source route leads to the functions behind.
+            let own = tables.positions.without_rest(position);
+            forwarder::reach(&mut copy, own, hop, false, context);
             vector.push(copy);
         }
         position = encap::next(&tables.positions, position);

@@ -62,6 +62,11 @@ impl Exits {
         self.ports.iter().copied()
     }
 
+    /// The number of a port that frames may come out of.
+    pub(crate) fn number_of(&self, port: PortId) -> Option<PortNumber> {
+        self.ports().find(|(_, own)| *own == port).map(|(number, _)| number)
+    }
+
     /// Has this number a link?
     pub(crate) fn is_link(&self, number: PortNumber) -> bool {
         self.links.binary_search_by_key(&number, |(number, _)| *number).is_ok()

@@ -6,7 +6,8 @@ use crate::engine::tables::exits::Exits;
 use catena_model::entry::Entries;
 use catena_model::id::PortId;
 use catena_model::limits::ROUTE_PORTS_MAX;
-use catena_model::program::{PathEntry, RouteEntry};
+use catena_model::program::{DetourEntry, PathEntry, RouteEntry};
+use catena_model::topology::PortNumber;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -19,6 +20,9 @@ impl Following<'_> {
             || !edits(&self.former.entries.identities, &self.entries.identities).is_empty();
         if are_others || has_ports(self.entries) {
             self.next.exits = Arc::new(Exits::of(self.entries)?);
+        }
+        for (_, _, onward) in edits(&self.former.entries.onward, &self.entries.onward) {
+            onward.map_or(Ok(()), |way| check((way.to, &way.ports), &way.detours))?;
         }
         let routes = edits(&self.former.entries.routes, &self.entries.routes);
         let turned: BTreeSet<PortId> = routes.iter().map(|((_, port), ..)| *port).collect();
@@ -41,18 +45,27 @@ impl Following<'_> {
     }
 
     fn check(&self, route: &RouteEntry) -> Result<(), CompileError> {
-        at_most("ports in one route", route.ports.len(), ROUTE_PORTS_MAX)?;
-        for detour in &route.detours {
-            let (at, rejoin) = (usize::from(detour.at), usize::from(detour.rejoin));
-            let leads_on = at < rejoin && rejoin < route.ports.len() && !detour.ports.is_empty();
-            if !leads_on {
-                return Err(CompileError::DetourLeadsBack { to: route.to, at, rejoin });
-            }
-            at_most("ports in one route", route.ports.len() + detour.ports.len(), ROUTE_PORTS_MAX)?;
-        }
+        check((route.to, &route.ports), &route.detours)?;
         match route.ports.first() {
             Some(number) if self.next.exits.is_link(*number) => Ok(()),
             first => Err(CompileError::RouteWithoutLink { to: route.to, first: first.copied() }),
         }
     }
+}
+
+/// Has a header room for a way and its detours, and does each of those lead on?
+fn check(
+    (to, ports): (PortId, &[PortNumber]),
+    detours: &[DetourEntry],
+) -> Result<(), CompileError> {
+    at_most("ports in one route", ports.len(), ROUTE_PORTS_MAX)?;
+    for detour in detours {
+        let (at, rejoin) = (usize::from(detour.at), usize::from(detour.rejoin));
+        let leads_on = at < rejoin && rejoin < ports.len() && !detour.ports.is_empty();
+        if !leads_on {
+            return Err(CompileError::DetourLeadsBack { to, at, rejoin });
+        }
+        at_most("ports in one route", ports.len() + detour.ports.len(), ROUTE_PORTS_MAX)?;
+    }
+    Ok(())
 }

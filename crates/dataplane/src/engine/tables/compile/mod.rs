@@ -24,7 +24,7 @@ use super::slices::Scope;
 use catena_model::entry::{Entries, Program};
 use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::limits::{
-    NODE_ADDRESSES_MAX, NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX, NODE_SLICES_MAX,
+    NODE_ADDRESSES_MAX, NODE_ONWARD_MAX, NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX, NODE_SLICES_MAX,
 };
 use catena_model::{NodeProgram, PathId};
 use imbl::OrdMap;
@@ -184,6 +184,7 @@ fn check_lengths(entries: &Entries) -> Result<(), CompileError> {
     at_most("MACs", entries.macs.len(), NODE_ADDRESSES_MAX)?;
     at_most("addresses", entries.neighbours.len(), NODE_ADDRESSES_MAX)?;
     at_most("routes", entries.routes.len(), NODE_PATHS_MAX)?;
+    at_most("ways between other nodes", entries.onward.len(), NODE_ONWARD_MAX)?;
     at_most("slices", entries.slices.len(), NODE_SLICES_MAX)?;
     at_most("paths of slices", entries.slice_paths.len(), NODE_SLICES_MAX)
 }
@@ -213,5 +214,8 @@ fn check_lists(program: &NodeProgram, entries: &Entries) -> Result<(), CompileEr
     twice("pass", &program.identities, entries.identities.len(), |entry| entry.pass.to_string())?;
     twice("route to port", &program.routes, entries.routes.len(), |entry| {
         format!("{} of node {}", entry.to, entry.node)
+    })?;
+    twice("way from node to port", &program.onward, entries.onward.len(), |entry| {
+        format!("{} to {} of {}", entry.from, entry.to, entry.node)
     })
 }

@@ -89,6 +89,7 @@ fn tunnelled(to: &str) -> ExplainAction {
         header,
         added_bytes: 74,
         macs: WrittenMacs::default(),
+        goes_on: false,
     }
 }
 

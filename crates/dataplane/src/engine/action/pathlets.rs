@@ -1,0 +1,139 @@
+//! Headers that lead over several functions: one for each combination of instances that flows meet, made when the first
+//! packet needs it and kept as long as the tables. Knows the ways between nodes and which instance a flow meets;
+//! refuses to know how a header is written.
+//!
+//! Every node makes the same choice for a flow, so where a header begins all of it can be made. It ends where that is not
+//! so any more ([`behind`]), and where it has no room for the next way whole.
+
+use crate::engine::encap::{PathPosition, RouteHeader};
+use crate::engine::tables::Tables;
+use crate::engine::tables::path::PathTable;
+use catena_model::limits::ROUTE_FUNCTIONS_MAX;
+use catena_model::program::{DetourEntry, InstanceEntry, RouteEntry};
+use catena_model::source_route::{JoinedWay, behind};
+use catena_model::topology::PortNumber;
+use catena_wire::frame::FrameView;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+/// Headers that are kept; where one more is needed, all are made anew.
+const PATHLETS_MAX: usize = 4_096;
+/// The instance of a hop behind the last one.
+const NONE: u16 = u16::MAX;
+
+/// Where a header begins, and the instances that it leads to, by their places among those of their hops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Combination {
+    /// Index of the path with the hops.
+    path: u32,
+    hop: u16,
+    instances: [u16; ROUTE_FUNCTIONS_MAX],
+}
+
+/// Those of one engine.
+#[derive(Debug, Default)]
+pub(crate) struct Pathlets(HashMap<Combination, RouteHeader>);
+
+impl Pathlets {
+    /// Other tables are in force: none is used with them.
+    pub(crate) fn forget(&mut self) {
+        self.0.clear();
+    }
+
+    /// The header of a packet at a position whose next instance is the one at this place among those of its hop; none:
+    /// that of the way there is all there is.
+    pub(crate) fn header(
+        &mut self,
+        (position, instance): (PathPosition, u16),
+        flow: (&FrameView, u64),
+        tables: &Tables,
+    ) -> Option<&RouteHeader> {
+        let place = tables.positions.place(position);
+        let path = tables.path(place.path);
+        if path.encapsulation.route_functions_max() < 2 {
+            return None;
+        }
+        let mut instances = [NONE; ROUTE_FUNCTIONS_MAX];
+        instances[0] = instance;
+        let met = met_behind(path, place.hop.into(), flow, tables.choice_seed);
+        for (slot, instance) in instances[1..].iter_mut().zip(met) {
+            *slot = instance;
+        }
+        if instances[1] == NONE {
+            return None;
+        }
+        let combination = Combination { path: place.path, hop: place.hop, instances };
+        if self.0.len() >= PATHLETS_MAX && !self.0.contains_key(&combination) {
+            self.forget();
+        }
+        match self.0.entry(combination) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(room) => Some(room.insert(made(path, &combination, tables)?)),
+        }
+    }
+}
+
+/// The instances that a flow meets behind a hop, as far as one header may lead.
+fn met_behind<'p>(
+    path: &'p PathTable,
+    hop: usize,
+    (view, flow_hash): (&'p FrameView, u64),
+    seed: u64,
+) -> impl Iterator<Item = u16> + 'p {
+    behind(&path.entry.hops, hop).map_while(move |next| {
+        let hop = path.hops.get(next)?;
+        let chosen = hop.choose_index(hop.hash(view, flow_hash, seed))?;
+        u16::try_from(chosen).ok()
+    })
+}
+
+/// The header that leads to the first of these instances, and on to as many others as it has room for.
+fn made(path: &PathTable, combination: &Combination, tables: &Tables) -> Option<RouteHeader> {
+    let hops = &path.entry.hops;
+    let first = usize::from(combination.hop);
+    let places = std::iter::once(first).chain(behind(hops, first));
+    let mut met = places
+        .zip(combination.instances)
+        .map_while(|(place, instance)| hops.get(place)?.instances.get(usize::from(instance)));
+    let mut at = met.next()?;
+    let route = tables.entries.routes.get(&(at.node.clone(), at.ingress))?;
+    let mut way = JoinedWay::new(&route.ports, &route.detours);
+    for next in met {
+        let Some(longer) = onward(&way, (at, next), path, tables) else { break };
+        way = longer;
+        at = next;
+    }
+    let joined = match way.ways {
+        1 => RouteEntry::clone(route),
+        _ => RouteEntry {
+            node: at.node.clone(),
+            to: at.ingress,
+            ports: way.ports,
+            detours: way.detours,
+            identities: Vec::new(),
+        },
+    };
+    Some(RouteHeader::new(path.encapsulation.profile()?, &joined))
+}
+
+/// A way with that from one instance to the next behind it; none: it is not known here, or too long.
+fn onward(
+    way: &JoinedWay,
+    (from, to): (&InstanceEntry, &InstanceEntry),
+    path: &PathTable,
+    tables: &Tables,
+) -> Option<JoinedWay> {
+    let entries = &tables.entries;
+    let own: [PortNumber; 1];
+    let leg: (&[PortNumber], &[DetourEntry]) = if from.node != tables.node {
+        let onward = entries.onward.get(&(from.node.clone(), to.node.clone(), to.ingress))?;
+        (&onward.ports, &onward.detours)
+    } else if to.node == tables.node {
+        own = [tables.exits.number_of(to.ingress)?];
+        (&own, &[])
+    } else {
+        let route = entries.routes.get(&(to.node.clone(), to.ingress))?;
+        (&route.ports, &route.detours)
+    };
+    way.and(leg, path.encapsulation)
+}

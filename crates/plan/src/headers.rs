@@ -1,0 +1,170 @@
+//! The headers of packets on source routes, as edges write them along a path: to which functions each leads, and with
+//! which ports. Knows hops, ways and numbers; refuses to know what is in force where.
+
+use crate::ledger::{Ledger, PathRecord};
+use crate::onward::Onward;
+use crate::{routing, way_detours};
+use catena_model::NodeName;
+use catena_model::program::{DetourEntry, HopKind, InstanceEntry};
+use catena_model::source_route::{JoinedWay, behind};
+use catena_model::status::PathHeader;
+use catena_model::topology::PortNumber;
+use std::collections::BTreeSet;
+
+/// Combinations of instances that are looked at, of those that flows may meet.
+const COMBINATIONS_MAX: usize = 64;
+
+/// A header.
+pub(crate) struct Header<'p> {
+    /// The node that writes it.
+    pub(crate) from: &'p NodeName,
+    /// The functions that it leads to: the place of the hop, the instance, and the ports up to it.
+    pub(crate) to: Vec<(usize, &'p InstanceEntry, usize)>,
+    pub(crate) way: JoinedWay,
+}
+
+/// The headers on a path, copies for taps included, from everywhere that packets enter it at and for the combinations
+/// of instances that flows may meet. What has no way has no header.
+pub(crate) fn headers<'p>(
+    ledger: &Ledger,
+    path: &'p PathRecord,
+    hosts: impl Iterator<Item = &'p NodeName> + Clone,
+) -> Vec<Header<'p>> {
+    let mut found = Vec::new();
+    for start in path.starts(hosts) {
+        for met in combinations(path) {
+            let walk = Walk { ledger, path, met: &met };
+            found.extend(walk.through(start));
+            found.extend(walk.to_taps(start));
+        }
+    }
+    found
+}
+
+/// The headers on a path for people, each once. Where flows may meet many combinations of instances, those of some.
+#[must_use]
+pub fn path_headers<'p>(
+    ledger: &Ledger,
+    path: &'p PathRecord,
+    hosts: impl Iterator<Item = &'p NodeName> + Clone,
+) -> Vec<PathHeader> {
+    let mut known = BTreeSet::new();
+    let mut found = headers(ledger, path, hosts);
+    found.sort_by_key(|header| header.to.first().map(|(place, ..)| *place));
+    let told = found.into_iter().map(|Header { from, to, way }| PathHeader {
+        from: from.clone(),
+        instances: to.iter().map(|(_, instance, _)| instance.name.clone()).collect(),
+        ports: way.ports.len(),
+        added_bytes: way.added_bytes(path.encapsulation, 0),
+    });
+    told.filter(|one| known.insert((one.from.clone(), one.instances.clone(), one.ports))).collect()
+}
+
+/// For each, the place of an instance at each hop: every instance is in one at least, as far as there are so many.
+fn combinations(path: &PathRecord) -> BTreeSet<Vec<usize>> {
+    let counts = || path.hops.iter().map(|hop| hop.instances.len().max(1));
+    let side_by_side = |number: usize| counts().map(|count| number % count).collect();
+    let most = counts().max().unwrap_or(1);
+    let mut all: BTreeSet<Vec<usize>> = (0..most).map(side_by_side).collect();
+    let one = |mut number: usize| {
+        let digit = |count: usize| {
+            let place = number % count;
+            number /= count;
+            place
+        };
+        counts().map(digit).collect()
+    };
+    let every = counts().fold(1_usize, usize::saturating_mul);
+    all.extend((0..every.min(COMBINATIONS_MAX)).map(one));
+    all
+}
+
+/// The way of a flow that meets these instances.
+struct Walk<'w, 'p> {
+    ledger: &'w Ledger,
+    path: &'p PathRecord,
+    met: &'w [usize],
+}
+
+impl<'p> Walk<'_, 'p> {
+    fn instance(&self, place: usize) -> Option<&'p InstanceEntry> {
+        self.path.hops.get(place)?.instances.get(*self.met.get(place)?)
+    }
+
+    fn leg(
+        &self,
+        from: &NodeName,
+        to: &InstanceEntry,
+    ) -> Option<(Vec<PortNumber>, Vec<DetourEntry>)> {
+        let books = (&self.ledger.ways, &self.ledger.port_numbers);
+        let ports = routing::ports(books, from, (&to.node, to.ingress))?;
+        Some((ports, way_detours::entries(&self.ledger.detours, from, &to.node)))
+    }
+
+    /// Does a node that writes headers know the way between instances?
+    fn knows(&self, holder: &NodeName, from: &InstanceEntry, to: &InstanceEntry) -> bool {
+        let way = Onward {
+            holder: holder.clone(),
+            from: from.node.clone(),
+            to: to.node.clone(),
+            port: to.ingress,
+        };
+        *holder == from.node || self.ledger.paths.sends().onward().has(&way)
+    }
+
+    fn through(&self, start: &'p NodeName) -> Vec<Header<'p>> {
+        let (mut at, mut place, mut found) = (start, 0, Vec::new());
+        while let Some(hop) = self.path.hops.get(place) {
+            let is_passed = hop.kind == HopKind::Through;
+            let instance = self.instance(place).filter(|one| is_passed && one.node != *at);
+            let header = instance.and_then(|instance| self.header(at, place, instance));
+            if let Some((last, one, _)) = header.as_ref().and_then(|header| header.to.last()) {
+                (place, at) = (*last, &one.node);
+            } else if let Some(instance) = self.instance(place).filter(|_| is_passed) {
+                at = &instance.node;
+            }
+            found.extend(header);
+            place += 1;
+        }
+        found
+    }
+
+    /// That to an instance of another node, over as many others as it has room for.
+    fn header(
+        &self,
+        from: &'p NodeName,
+        place: usize,
+        to: &'p InstanceEntry,
+    ) -> Option<Header<'p>> {
+        let (ports, detours) = self.leg(from, to)?;
+        let way = JoinedWay::new(&ports, &detours);
+        let mut header = Header { from, to: vec![(place, to, ports.len())], way };
+        let mut last = to;
+        for next in behind(&self.path.hops, place) {
+            let joined = self.instance(next).and_then(|instance| {
+                self.knows(from, last, instance).then_some(())?;
+                let (ports, detours) = self.leg(&last.node, instance)?;
+                let way = header.way.and((&ports, &detours), self.path.encapsulation)?;
+                Some((instance, way))
+            });
+            let Some((instance, way)) = joined else { break };
+            header.to.push((next, instance, way.ports.len()));
+            header.way = way;
+            last = instance;
+        }
+        Some(header)
+    }
+
+    fn to_taps(&self, start: &'p NodeName) -> Vec<Header<'p>> {
+        let (mut at, mut found) = (start, Vec::new());
+        for (place, hop) in self.path.hops.iter().enumerate() {
+            let Some(instance) = self.instance(place) else { continue };
+            if hop.kind == HopKind::Through {
+                at = &instance.node;
+            } else if instance.node != *at {
+                found.extend(self.header(at, place, instance));
+            }
+        }
+        found
+    }
+}
