@@ -32,7 +32,9 @@ impl Domain {
         let nodes = domain.tree.nodes.clone();
         for (number, (node, role)) in (1..).zip(&nodes) {
             let address = IpAddr::V6(Ipv6Addr::from(0xfd00_u128 << 112 | number));
-            let place = NodePlace { underlay: Underlay { address, mtu: 1_500 }, role: *role };
+            // They speak whatever there is.
+            let (underlay, protocol) = (Underlay { address, mtu: 1_500 }, u32::MAX);
+            let place = NodePlace { underlay, role: *role, protocol };
             domain.tell(node, NodeNews::Met { place, running: BlueprintNumber::default() });
             domain.tell(node, NodeNews::Links(domain.tree.links(node)));
         }

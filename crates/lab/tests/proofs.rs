@@ -36,6 +36,11 @@ fn the_proof_of_routes_finds_every_made_up_fault() {
 }
 
 #[test]
+fn the_proof_of_forged_frames_finds_every_made_up_fault() {
+    run("test_forged_proof");
+}
+
+#[test]
 fn what_nodes_send_each_other_is_read_by_every_encapsulation() {
     run("test_carriers");
 }

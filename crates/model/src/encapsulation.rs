@@ -81,7 +81,12 @@ pub struct Capabilities {
     pub has_metadata: bool,
     /// Do frames keep destination address, EtherType and tags? If not, it carries IP packets alone.
     pub keeps_frame: bool,
+    /// The version of the protocol from which on every node can read it, also one that its frames only pass.
+    pub since_protocol: u32,
 }
+
+/// Nodes of before this version of the protocol may know neither labels nor numbers of ways.
+const LABELS_AND_NUMBERS_SINCE: u32 = 9;
 
 /// How packets travel between nodes.
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +109,7 @@ const NSH: Capabilities = Capabilities {
     header_bytes: 8 + 24,
     has_metadata: true,
     keeps_frame: true,
+    since_protocol: 0,
 };
 
 const MPLS: Capabilities = Capabilities {
@@ -119,6 +125,7 @@ const MPLS: Capabilities = Capabilities {
     header_bytes: 8,
     has_metadata: false,
     keeps_frame: true,
+    since_protocol: 0,
 };
 
 const SOURCE_ROUTE_NATIVE: Capabilities = Capabilities {
@@ -131,6 +138,7 @@ const SOURCE_ROUTE_NATIVE: Capabilities = Capabilities {
     header_bytes: 0,
     has_metadata: false,
     keeps_frame: true,
+    since_protocol: 0,
 };
 
 const SOURCE_ROUTE_SAFE_9: Capabilities = marked("source-route/safe-9", Profile::Safe9);
@@ -148,6 +156,7 @@ const fn marked(name: &'static str, profile: Profile) -> Capabilities {
         header_bytes: 0,
         has_metadata: false,
         keeps_frame: false,
+        since_protocol: 0,
     }
 }
 
@@ -162,6 +171,7 @@ const SOURCE_ROUTE_SR_MPLS: Capabilities = Capabilities {
     header_bytes: 0,
     has_metadata: false,
     keeps_frame: true,
+    since_protocol: LABELS_AND_NUMBERS_SINCE,
 };
 
 const SOURCE_ROUTE_POLKA: Capabilities = Capabilities {
@@ -174,6 +184,7 @@ const SOURCE_ROUTE_POLKA: Capabilities = Capabilities {
     header_bytes: 0,
     has_metadata: false,
     keeps_frame: true,
+    since_protocol: LABELS_AND_NUMBERS_SINCE,
 };
 
 #[cfg(dummy_encapsulation)]
@@ -188,6 +199,7 @@ const DUMMY: Capabilities = Capabilities {
     header_bytes: 0,
     has_metadata: false,
     keeps_frame: true,
+    since_protocol: 0,
 };
 
 impl Encapsulation {

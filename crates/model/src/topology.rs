@@ -52,13 +52,16 @@ pub struct NodePlace {
     /// What it is for.
     #[serde(default)]
     pub role: NodeRole,
+    /// The version of the protocol that it spoke last; 0: nobody has written it down.
+    #[serde(default)]
+    pub protocol: u32,
 }
 
 impl NodePlace {
-    /// That of a host.
+    /// That of a host, of which nothing is known beside.
     #[must_use]
     pub const fn host(underlay: Underlay) -> Self {
-        Self { underlay, role: NodeRole::Host }
+        Self { underlay, role: NodeRole::Host, protocol: 0 }
     }
 }
 

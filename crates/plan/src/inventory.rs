@@ -6,6 +6,7 @@ use catena_model::program::Underlay;
 use catena_model::topology::{NodePlace, NodeRole};
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use imbl::OrdSet;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -14,6 +15,8 @@ use std::sync::Arc;
 pub struct NodeFacts {
     /// Its place on the data network.
     pub underlay: Underlay,
+    /// The version of the protocol that it spoke last; 0: nobody has written it down.
+    pub protocol: u32,
     /// Is its agent connected now?
     pub is_connected: bool,
     /// The newest program it acknowledged.
@@ -34,6 +37,7 @@ impl NodeFacts {
     pub fn new(underlay: Underlay) -> Self {
         Self {
             underlay,
+            protocol: 0,
             is_connected: false,
             acknowledged: BlueprintNumber::default(),
             bound: OrdSet::new(),
@@ -41,6 +45,12 @@ impl NodeFacts {
             refusal: None,
             links: None,
         }
+    }
+
+    /// What must be known of the node while it is away.
+    #[must_use]
+    pub const fn place(&self, role: NodeRole) -> NodePlace {
+        NodePlace { underlay: self.underlay, role, protocol: self.protocol }
     }
 }
 
@@ -75,25 +85,23 @@ impl Inventory {
         inventory
     }
 
-    /// Puts a node where it is now. Answers whether it was elsewhere, or nowhere.
+    /// Puts a node where it is now. Answers whether it was elsewhere, or nowhere, or spoke otherwise.
     pub(crate) fn place(
         &mut self,
         node: NodeName,
-        NodePlace { underlay, role }: NodePlace,
+        NodePlace { underlay, role, protocol }: NodePlace,
     ) -> bool {
         let (own, other) = match role {
             NodeRole::Host => (&mut self.nodes, &mut self.switches),
             NodeRole::Switch => (&mut self.switches, &mut self.nodes),
         };
         other.remove(&node);
-        match own.get_mut(&node) {
-            Some(facts) if facts.underlay == underlay => return false,
-            Some(facts) => facts.underlay = underlay,
-            None => {
-                own.insert(node, NodeFacts::new(underlay));
-            }
-        }
-        true
+        let facts = own.entry(node);
+        let is_known = matches!(facts, Entry::Occupied(_));
+        let facts = facts.or_insert_with(|| NodeFacts::new(underlay));
+        let is_new = !is_known || (facts.underlay, facts.protocol) != (underlay, protocol);
+        (facts.underlay, facts.protocol) = (underlay, protocol);
+        is_new
     }
 
     /// What is known of a node, whatever it is for.
@@ -140,5 +148,27 @@ impl Inventory {
     /// tells it of no path.
     pub fn has_acknowledged(&self, node: &NodeName, number: BlueprintNumber) -> bool {
         self.facts(node).is_some_and(|facts| facts.acknowledged >= number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_speaks_otherwise_than_before_is_to_be_written_down_anew() {
+        let name = NodeName::new("leaf1").unwrap();
+        let place = |role, protocol| NodePlace { underlay: Underlay::default(), role, protocol };
+        let mut inventory = Inventory::default();
+        let mut is_new = |place| inventory.place(name.clone(), place);
+        assert!(is_new(place(NodeRole::Switch, 8)) && !is_new(place(NodeRole::Switch, 8)));
+        assert!(is_new(place(NodeRole::Switch, 9)) && is_new(place(NodeRole::Host, 9)));
+        assert_eq!(inventory.facts(&name).unwrap().place(NodeRole::Host), place(NodeRole::Host, 9));
+        // As it was written down before anybody told.
+        let stored = serde_json::to_value(place(NodeRole::Host, 0)).unwrap();
+        let mut former = stored.clone();
+        former.as_object_mut().unwrap().remove("protocol");
+        assert_ne!(former, stored);
+        assert_eq!(serde_json::from_value::<NodePlace>(former).unwrap().protocol, 0);
     }
 }

@@ -265,7 +265,7 @@ pub(crate) fn number_ports(
         book.resting.retain(|_, resting| resting.rests(node, inventory, number));
         book.follow(links, (ports, beside), number);
         if book.lacks_identities() {
-            book.identities = free.take(books);
+            book.identities = free.take(books, number);
         }
         book.follow_identities(node, inventory, number);
         if book.is_empty() {

@@ -81,7 +81,8 @@ impl World {
     }
 
     fn obey(&mut self, blueprint: &Blueprint) {
-        for facts in self.inventory.nodes.values_mut() {
+        let (hosts, switches) = (&mut self.inventory.nodes, &mut self.inventory.switches);
+        for facts in hosts.values_mut().chain(switches.values_mut()) {
             facts.acknowledged = blueprint.number;
         }
         self.inventory.drained = draining(blueprint).into_iter().collect();

@@ -8,6 +8,7 @@ use crate::ledger::{Ledger, PathRecord};
 use crate::port_numbers::NumberBooks;
 use crate::render::{Rendering, render};
 use crate::sends::{Sending, Starts, sends};
+use crate::status::node_reason;
 use crate::ways::{self, Roads, WayBooks};
 use catena_model::NodeName;
 use catena_model::id::PortId;
@@ -62,18 +63,74 @@ pub(crate) fn identities(
     nodes.map(identity).collect()
 }
 
-/// Has every packet of a path a way to wherever it goes, and fits each its header?
+/// Has every packet of a path a way to wherever it goes, fits each its header, and can each node on it read that?
 pub(crate) fn is_routed(ledger: &Ledger, inventory: &Inventory, path: &PathRecord) -> bool {
     let books = (&ledger.ways, &ledger.port_numbers);
+    let encapsulation = path.encapsulation;
     path.sends().iter().all(|(port, send)| {
         let mut origins = send.origins(inventory.nodes.keys()).into_iter();
         origins.all(|from| {
+            let ways = (&ledger.ways, from, &send.to);
             let is_named = || identities(books, from, &send.to).is_ok();
             ports(books, from, (&send.to, *port))
-                .is_some_and(|ports| path.encapsulation.fault_of_route(&ports).is_none())
-                && (!path.encapsulation.needs_identities() || is_named())
+                .is_some_and(|ports| encapsulation.fault_of_route(&ports).is_none())
+                && (!encapsulation.needs_identities() || is_named())
+                && illiterate(ways, inventory, encapsulation).is_none()
+                && undivided(ways, ledger, inventory, encapsulation).is_none()
         })
     })
+}
+
+/// Which node on the ways of a path does not divide yet by what numbers of ways are made of, and why; none: all do.
+pub(crate) fn why_undivided(
+    ledger: &Ledger,
+    inventory: &Inventory,
+    path: &PathRecord,
+) -> Option<String> {
+    let sends = path.sends();
+    let mut ways = sends.iter().flat_map(|(_, send)| {
+        let origins = send.origins(inventory.nodes.keys()).into_iter();
+        origins.map(move |from| (&ledger.ways, from, &send.to))
+    });
+    let node = ways.find_map(|way| undivided(way, ledger, inventory, path.encapsulation))?;
+    Some(format!(
+        "{}: it lies on a way of the chain, and does not know yet what it divides numbers of ways by",
+        node_reason(inventory, node)
+    ))
+}
+
+/// A way, by its two ends.
+type Way<'w> = (&'w WayBooks, &'w NodeName, &'w NodeName);
+
+/// The nodes behind the first of a way.
+fn nodes_behind<'w>((books, from, to): Way<'w>) -> impl Iterator<Item = &'w NodeName> {
+    let legs = books.get(from).and_then(|ways| ways.get(to)).into_iter().flatten();
+    legs.skip(1).map(|leg| &leg.node).chain([to])
+}
+
+/// A node on a way whose software is older than what carries the chain, as it said last.
+fn illiterate<'w>(
+    way: Way<'w>,
+    inventory: &Inventory,
+    encapsulation: Encapsulation,
+) -> Option<&'w NodeName> {
+    let since = encapsulation.capabilities().since_protocol;
+    let speaks = |node: &NodeName| inventory.facts(node).is_some_and(|one| one.protocol >= since);
+    nodes_behind(way).find(|node| since > 0 && !speaks(node))
+}
+
+/// A node on a way that does not run the program by which it knows what to divide by.
+fn undivided<'w>(
+    way: Way<'w>,
+    ledger: &Ledger,
+    inventory: &Inventory,
+    encapsulation: Encapsulation,
+) -> Option<&'w NodeName> {
+    let divides = |node: &NodeName| {
+        let book = ledger.port_numbers.get(node);
+        book.is_some_and(|book| inventory.has_acknowledged(node, book.identities_since()))
+    };
+    nodes_behind(way).find(|node| encapsulation.needs_identities() && !divides(node))
 }
 
 /// Renders a chain as [`render`] does, if its packets have ways where they need them.
@@ -197,6 +254,15 @@ impl Routing<'_> {
             }
             if self.encapsulation.needs_identities() && known.is_some() {
                 identities(books, from, &send.to)?;
+            }
+            let way = (&self.ledger.ways, from, &send.to);
+            if let Some(node) = illiterate(way, self.inventory, self.encapsulation) {
+                return Err(format!(
+                    "node '{node}' on the way from node '{from}' to node '{}' runs a version that may not know {}, by \
+                     what it said last; bring it up to date and start its agent",
+                    send.to,
+                    self.encapsulation.name()
+                ));
             }
         }
         Ok(())

@@ -7,7 +7,7 @@ use crate::graph::{Graphs, groups};
 use crate::intent::Intent;
 use crate::inventory::Inventory;
 use crate::ledger::{Ledger, PathPhase, PathRecord};
-use crate::routing::render_routed;
+use crate::routing::{render_routed, why_undivided};
 use crate::ways::Roads;
 use catena_model::id::ChainId;
 use catena_model::status::{ChainState, ChainStatus};
@@ -157,7 +157,13 @@ fn install_reason(current: &Blueprint, inventory: &Inventory, chain: ChainId) ->
     }
     match lagging(current, inventory, &installed) {
         Some((_, node)) => node_reason(inventory, &node),
-        None => "every node knows the path; the classifiers are about to turn".into(),
+        None => {
+            let mut reasons = installed
+                .iter()
+                .filter_map(|(_, path)| why_undivided(&current.ledger, inventory, path));
+            let about_to = || "every node knows the path; the classifiers are about to turn".into();
+            reasons.next().unwrap_or_else(about_to)
+        }
     }
 }
 

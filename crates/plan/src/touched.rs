@@ -53,6 +53,16 @@ impl Looked {
         };
         are_same(&self.nodes, &inventory.nodes) && are_same(&self.switches, &inventory.switches)
     }
+
+    /// Does any of these nodes speak another version of the protocol now?
+    fn speaks_otherwise(&self, inventory: &Inventory) -> bool {
+        let versions = |hosts: &BTreeMap<NodeName, NodeFacts>,
+                        switches: &BTreeMap<_, NodeFacts>| {
+            let all = hosts.values().chain(switches.values());
+            all.map(|facts| facts.protocol).collect::<Vec<u32>>()
+        };
+        versions(&self.nodes, &self.switches) != versions(&inventory.nodes, &inventory.switches)
+    }
 }
 
 /// All chains: nothing is known of what was looked at before.
@@ -80,6 +90,9 @@ pub(crate) fn since(
     let ledger = &previous.ledger;
     let mut chains: BTreeSet<ChainId> = ledger.paths.waiting().collect();
     chains.extend(&ledger.unserved);
+    if looked.speaks_otherwise(inventory) {
+        chains.extend(by_source_routes(ledger, intent));
+    }
     let mut ports = keys(&looked.intent.ports, &intent.ports);
     ports.extend(bound(looked, inventory));
     for (one, other) in [(&looked.intent, intent), (intent, &looked.intent)] {

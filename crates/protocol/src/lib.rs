@@ -18,3 +18,17 @@ pub mod message {
 
 /// Version of this protocol; controller and agent speak the lower of their two.
 pub const PROTOCOL_VERSION: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::PROTOCOL_VERSION;
+    use catena_model::resource::Encapsulation;
+
+    #[test]
+    fn whoever_speaks_this_version_knows_every_encapsulation() {
+        for one in Encapsulation::ALL {
+            let since = one.capabilities().since_protocol;
+            assert!(since <= PROTOCOL_VERSION, "{}: {since}", one.name());
+        }
+    }
+}

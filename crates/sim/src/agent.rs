@@ -2,6 +2,7 @@
 //! `agent::node` and `agent::ports`, which are bound to sockets: who is told what when, and which
 //! ports are attached. Knows no network; what it wants said comes out of it.
 
+use crate::discovery::Discovery;
 use crate::planted::Planted;
 use catena_model::NodeName;
 use catena_model::entry::{Change, ProgramVersion};
@@ -56,11 +57,13 @@ pub(crate) struct Agent {
     next_question: u64,
     /// What the next introduction says: the program that the data plane runs.
     running: Option<ProgramVersion>,
+    /// None: the node is to have no links.
+    discovery: Option<Discovery>,
     effects: Vec<AgentEffect>,
 }
 
 impl Agent {
-    pub(crate) fn new(node: NodeName, planted: Planted) -> Self {
+    pub(crate) fn new(node: NodeName, has_links: bool, planted: Planted) -> Self {
         Self {
             node,
             planted,
@@ -75,13 +78,20 @@ impl Agent {
             questions: BTreeMap::new(),
             next_question: 0,
             running: None,
+            discovery: has_links.then(Discovery::default),
             effects: Vec::new(),
         }
     }
 
-    /// The program to introduce itself with; none: the data plane has not answered yet.
-    pub(crate) fn announced(&self) -> Option<ProgramVersion> {
-        self.running
+    /// The program and the links to introduce itself with; none: the data plane has not answered yet, or nobody has
+    /// looked for links.
+    pub(crate) fn announced(&self) -> Option<(ProgramVersion, Vec<String>)> {
+        let links = self.discovery.as_ref().map_or_else(|| Some(Vec::new()), Discovery::interfaces);
+        self.running.zip(links)
+    }
+
+    pub(crate) fn discovery(&mut self) -> Option<&mut Discovery> {
+        self.discovery.as_mut()
     }
 
     pub(crate) fn is_linked(&self) -> bool {
@@ -92,8 +102,9 @@ impl Agent {
     pub(crate) fn next_due(&self, now: Duration) -> Option<Duration> {
         let is_missing = self.ports.values().any(|port| *port == Port::Missing);
         let ports = is_missing.then_some(now + PORT_RETRY);
-        let due = [ports, self.offers.next_due()];
-        due.into_iter().flatten().min().filter(|_| self.is_linked)
+        let due = [ports, self.offers.next_due()].into_iter().flatten().min();
+        let links = self.discovery.as_ref().and_then(Discovery::next_due);
+        [due.filter(|_| self.is_linked), links].into_iter().flatten().min()
     }
 
     /// What is to be done now; `interfaces` are those on the host.
@@ -108,6 +119,7 @@ impl Agent {
             }
             self.attach_ports(interfaces);
         }
+        self.follow_links(now);
         let is_settled = |port: &Port| matches!(port, Port::Attached | Port::Missing);
         let is_waiting =
             self.is_linked && self.unanswered.is_some() && !self.ports.values().all(is_settled);
@@ -124,10 +136,21 @@ impl Agent {
         std::mem::take(&mut self.effects)
     }
 
+    /// Tells data plane and controller what is news of links.
+    fn follow_links(&mut self, now: Duration) {
+        let Some(discovery) = &mut self.discovery else { return };
+        discovery.expire(now);
+        let order = if self.is_linked { discovery.order() } else { None };
+        self.effects.extend(order.map(AgentEffect::Order));
+        let told = discovery.tell(now);
+        told.into_iter().for_each(|told| self.tell(told));
+    }
+
     // ----- the controller -----
 
     pub(crate) fn session_up(&mut self) {
         self.has_session = true;
+        self.discovery.iter_mut().for_each(Discovery::begin_session);
         self.tell(from_agent::Message::PortStates(self.states()));
     }
 
@@ -192,6 +215,7 @@ impl Agent {
         let attached: BTreeSet<PortId> =
             state.attached_ports.iter().filter_map(|id| parse_port(id)).collect();
         self.ports.clear();
+        self.discovery.iter_mut().for_each(|discovery| discovery.begin_dataplane(now));
         self.edit_ports(&state.ports);
         for (id, port) in &mut self.ports {
             *port = if attached.contains(id) { Port::Attached } else { Port::Untried };
@@ -220,11 +244,13 @@ impl Agent {
                     self.tell(from_agent::Message::Answer(answer));
                 }
             }
+            from_dataplane::Message::LinksUnheard(told) => {
+                self.discovery.iter_mut().for_each(|discovery| discovery.take_unheard(&told));
+            }
             from_dataplane::Message::State(_)
             | from_dataplane::Message::KernelPathResult(_)
             | from_dataplane::Message::KernelUnderlayResult(_)
-            | from_dataplane::Message::UnderlayDevicesResult(_)
-            | from_dataplane::Message::LinksUnheard(_) => {}
+            | from_dataplane::Message::UnderlayDevicesResult(_) => {}
         }
     }
 
@@ -255,6 +281,7 @@ impl Agent {
 
     /// The ports of the program are others now, in these edits.
     fn edit_ports(&mut self, edits: &[u8]) {
+        self.discovery.iter_mut().for_each(|discovery| discovery.edit(edits));
         for change in Change::read_all(edits, 2 * NODE_PORTS_MAX).unwrap_or_default() {
             let Change::Port(id, edit) = change else { continue };
             if edit.entry().is_some() {

@@ -1,14 +1,17 @@
 //! The promises, and whether they hold. Sees everything, also what no process can see; changes
 //! nothing.
 
-use crate::controller::read_ledger;
 use crate::declared::Declared;
+use crate::frames;
 use crate::journal_store::Survivor;
+use crate::ledger_store::read_ledger;
 use crate::random::Random;
 use crate::world::{Event, Node, World};
 use catena_model::NodeProgram;
-use catena_model::id::ChainId;
+use catena_model::id::{ChainId, PortId};
+use catena_model::program::ExitPlace;
 use catena_model::status::ChainState;
+use catena_model::topology::PortNumber;
 use catena_plan::{Intent, Ledger, PathPhase, Paths};
 use catena_protocol::message::Delta;
 use std::collections::{BTreeMap, VecDeque};
@@ -43,6 +46,10 @@ pub struct Tally {
     pub crashes: u64,
     /// Partitions.
     pub partitions: u64,
+    /// Cables that were cut or fell silent.
+    pub dead_cables: u64,
+    /// Chains over source routes that were active at the end.
+    pub routed_chains: u64,
     /// How long it took from healing to convergence, in simulated milliseconds.
     pub convergence_ms: u64,
 }
@@ -57,6 +64,8 @@ pub(crate) struct Checks {
     /// The paths of each blueprint that was planned, by its number.
     planned: BTreeMap<u64, Paths>,
     survivor: Survivor,
+    /// Packets that must arrive are on their way.
+    is_proving: bool,
     has_converged: bool,
 }
 
@@ -69,6 +78,7 @@ impl Checks {
             sent: vec![VecDeque::new(); nodes],
             planned: BTreeMap::new(),
             survivor: Survivor::default(),
+            is_proving: false,
             has_converged: false,
         }
     }
@@ -155,10 +165,44 @@ impl World {
                 "{name} runs program {number} after it has acknowledged program {highest}"
             ));
         }
-        if let Some(sentence) = two_contents(&self.nodes, index).or_else(|| half_path(&self.nodes))
-        {
+        let sentence = two_contents(&self.nodes, index).or_else(|| half_path(&self.nodes));
+        if let Some(sentence) = sentence.or_else(|| self.misled()) {
             self.fail(sentence);
         }
+    }
+
+    /// Whatever programs nodes run, and whatever cables carry: no route comes out of a port that it is not for.
+    fn misled(&self) -> Option<String> {
+        for (index, node) in self.nodes.iter().enumerate() {
+            let routes = program_of(node).into_iter().flat_map(|program| &program.routes);
+            for route in routes {
+                for way in frames::ways(route) {
+                    let Some((at, port)) = self.end_of(index, &way) else { continue };
+                    let end = self.nodes.get(at).map(|end| &end.name);
+                    if (end, port) != (Some(&route.node), route.to) {
+                        let (from, name) = (&node.name, self.name(at));
+                        let (to, wanted) = (route.to, &route.node);
+                        return Some(format!(
+                            "a route of {from} to port {to} of {wanted} comes out of port {port} of {name}"
+                        ));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// The node and the port at which a way comes out, by what nodes run; none: at no port.
+    fn end_of(&self, from: usize, way: &[PortNumber]) -> Option<(usize, PortId)> {
+        let mut at = from;
+        for number in way {
+            let dataplane = self.nodes.get(at)?.dataplane.as_ref()?;
+            match dataplane.exit(*number)? {
+                ExitPlace::Port(port) => return Some((at, *port)),
+                ExitPlace::Link(interface) => at = self.far_plug(at, interface)?.0,
+            }
+        }
+        None
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -172,7 +216,13 @@ impl World {
             (0..3).for_each(|_| self.enter_packet());
         }
         match self.missing() {
+            None if !self.checks.is_proving => {
+                self.checks.is_proving = true;
+                self.prove_chains();
+                self.after(Duration::from_millis(100), Event::Turn);
+            }
             None => {
+                self.count_routed_chains();
                 self.checks.tally.convergence_ms = u64::try_from(since.as_millis()).unwrap_or(0);
                 self.checks.has_converged = true;
             }
@@ -183,11 +233,20 @@ impl World {
         }
     }
 
+    fn count_routed_chains(&mut self) {
+        let chains = self.operator.acknowledged.chains.values();
+        let routed = chains.filter(|chain| chain.encapsulation.is_source_route()).count();
+        self.checks.tally.routed_chains = routed as u64;
+    }
+
     /// Why it has not converged yet; none: it has.
     fn missing(&self) -> Option<String> {
         let Some(controller) = &self.controller else { return Some("no controller".into()) };
         if self.operator.in_doubt.is_some() || controller.has_news() || self.is_reconcile_due {
             return Some("the controller has work".into());
+        }
+        if let Some(unheard) = self.unheard_cable() {
+            return Some(unheard);
         }
         let (blueprint, inventory) =
             (controller.reconciler.blueprint(), controller.reconciler.inventory());

@@ -24,6 +24,8 @@ pub struct Faults {
     pub interfaces: bool,
     /// Functions keep packets for seconds.
     pub slow_functions: bool,
+    /// Cables die, flap and fall silent; links vanish and come back.
+    pub cables: bool,
 }
 
 impl Faults {
@@ -38,6 +40,7 @@ impl Faults {
         replays: true,
         interfaces: true,
         slow_functions: true,
+        cables: true,
     };
     /// None of them: changes and packets alone.
     pub const NONE: Self = Self {
@@ -50,6 +53,7 @@ impl Faults {
         replays: false,
         interfaces: false,
         slow_functions: false,
+        cables: false,
     };
 
     /// Those with these names, separated by commas (the fields of this type); none: an unknown name.
@@ -67,6 +71,7 @@ impl Faults {
                 "replays" => &mut faults.replays,
                 "interfaces" => &mut faults.interfaces,
                 "slow_functions" => &mut faults.slow_functions,
+                "cables" => &mut faults.cables,
                 _ => return None,
             } = true;
         }
@@ -83,10 +88,12 @@ pub struct Config {
     pub faults: Faults,
     /// A mistake planted on purpose.
     pub planted: Planted,
+    /// Are there switches and cables, and chains that go by source routes?
+    pub has_switches: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { turns: 300, faults: Faults::ALL, planted: Planted::None }
+        Self { turns: 300, faults: Faults::ALL, planted: Planted::None, has_switches: false }
     }
 }

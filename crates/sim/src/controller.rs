@@ -5,8 +5,10 @@
 
 use crate::declared::{Declared, Refused};
 use crate::journal_store::{JournalStore, SharedJournal, lock};
+use crate::ledger_store::{put_ledger, read_ledger, read_told};
 use crate::planted::Planted;
-use crate::translate::translate;
+use crate::translate::{links, translate};
+use catena_model::discovery::LinkState;
 use catena_model::entry::{Program, ProgramVersion};
 use catena_model::status::DrainProof;
 use catena_model::topology::NodePlace;
@@ -15,14 +17,11 @@ use catena_plan::{Asked, DrainWatch, Intent, Ledger, News, NodeNews, Reconciler}
 use catena_protocol::message::{FromAgent, ToAgent};
 use catena_protocol::session::{ControllerOutput, ControllerSession, NodeEvent};
 use catena_store::{Expect, Key, Store, StoreError, Transaction};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-const LEDGER_KIND: &str = "ledger";
-const PATH_KIND: &str = "path";
 const NODE_KIND: &str = "node";
-const PROGRAM_KIND: &str = "program";
 /// Planted fault: how long [`Planted::DrainsBySleep`] waits.
 const SLEEP: Duration = Duration::from_millis(2);
 
@@ -78,6 +77,9 @@ pub(crate) struct Controller {
     drains: DrainWatch<Duration>,
     reading: Option<Reading>,
     effects: Vec<ControllerEffect>,
+    /// What nodes told of their links last, and the session that told it.
+    links: BTreeMap<NodeName, (u64, Arc<Vec<LinkState>>)>,
+    has_link_news: bool,
 }
 
 impl Controller {
@@ -94,11 +96,7 @@ impl Controller {
             let place: NodePlace = document.decode()?;
             nodes.extend(NodeName::new(document.key.id).map(|node| (node, place)));
         }
-        let mut told: BTreeMap<NodeName, ProgramVersion> = BTreeMap::new();
-        for document in store.list(PROGRAM_KIND)? {
-            let version = document.decode()?;
-            told.extend(NodeName::new(document.key.id).map(|node| (node, version)));
-        }
+        let told = read_told(&store)?;
         Ok(Self {
             planted,
             store,
@@ -113,6 +111,8 @@ impl Controller {
             drains: DrainWatch::default(),
             reading: None,
             effects: Vec::new(),
+            links: BTreeMap::new(),
+            has_link_news: false,
         })
     }
 
@@ -121,7 +121,7 @@ impl Controller {
     }
 
     pub(crate) fn has_news(&self) -> bool {
-        !self.news.is_empty()
+        !self.news.is_empty() || self.has_link_news
     }
 
     // ----- the operator -----
@@ -139,6 +139,9 @@ impl Controller {
         for news in std::mem::take(&mut self.news) {
             self.unstored.extend(self.reconciler.accept(news));
         }
+        self.has_link_news = false;
+        let told = self.links.iter().map(|(node, (_, links))| (node.clone(), Arc::clone(links)));
+        self.reconciler.hear_links(told.collect());
         if let Err(error) = self.put_nodes() {
             return Step { trouble: Some(error.to_string()), ..step };
         }
@@ -170,29 +173,13 @@ impl Controller {
         step
     }
 
-    /// A document for each path that differs, one for each program, and a head.
     fn put_ledger(
         &self,
         ledger: &Ledger,
         former: &Ledger,
         told: BTreeMap<NodeName, ProgramVersion>,
     ) -> Result<(), StoreError> {
-        let mut transaction = Transaction::new();
-        transaction.put(ledger_key(), ledger, Expect::Any)?;
-        if self.planted == Planted::WritesLedgerInTwo {
-            self.store.commit(std::mem::take(&mut transaction))?;
-        }
-        for (id, record) in ledger.paths.since(&former.paths) {
-            let key = Key::new(PATH_KIND, id);
-            match record {
-                Some(record) => transaction.put(key, record, Expect::Any)?,
-                None => transaction.delete(key, Expect::Any),
-            }
-        }
-        for (node, version) in told {
-            transaction.put(Key::new(PROGRAM_KIND, node), &version, Expect::Any)?;
-        }
-        self.store.commit(transaction).map(drop)
+        put_ledger(&self.store, (ledger, former), told, self.planted)
     }
 
     fn hand_out(&mut self) {
@@ -263,6 +250,11 @@ impl Controller {
         }
         if session.is_met {
             self.tell(&session.node, session.number, NodeNews::Lost);
+            let told = self.links.get(&session.node);
+            if told.is_some_and(|(number, _)| *number == session.number) {
+                self.links.remove(&session.node);
+                self.has_link_news = true;
+            }
         }
     }
 
@@ -290,15 +282,55 @@ impl Controller {
                 ControllerOutput::Event(NodeEvent::Answer(answer)) => {
                     self.take_answer((id, answer.request), &answer.body);
                 }
-                ControllerOutput::Event(event) => match translate(event) {
-                    Some(news) => self.tell(&node, number, news),
-                    None => {
+                ControllerOutput::Event(event) => {
+                    if self.take_event(&node, number, event).is_none() {
                         self.effects.push(ControllerEffect::Close(id));
                         self.disconnect(id);
                     }
-                },
+                }
             }
         }
+    }
+
+    /// None: no node can have said so.
+    fn take_event(&mut self, node: &NodeName, session: u64, event: NodeEvent) -> Option<()> {
+        let interfaces = match event {
+            NodeEvent::Links(told) => self.take_links(node, session, links(told)?),
+            NodeEvent::Hello(hello) => {
+                let interfaces = hello.links.iter().cloned().collect();
+                self.tell(node, session, translate(NodeEvent::Hello(hello))?);
+                Some(interfaces)
+            }
+            event => {
+                self.tell(node, session, translate(event)?);
+                None
+            }
+        };
+        if let Some(interfaces) = interfaces {
+            self.tell(node, session, NodeNews::Links(interfaces));
+        }
+        Some(())
+    }
+
+    /// The interfaces that are links, as the newest session tells.
+    fn take_links(
+        &mut self,
+        node: &NodeName,
+        session: u64,
+        told: Vec<LinkState>,
+    ) -> Option<BTreeSet<String>> {
+        let interfaces = told.iter().map(|link| link.interface.clone()).collect();
+        let known = self.links.get(node);
+        if known.is_some_and(|(number, _)| session < *number) {
+            return None;
+        }
+        let told = match known.filter(|_| self.planted == Planted::KeepsDeadRoutes) {
+            Some((_, former)) => without_deaths(former, told),
+            None => told,
+        };
+        self.links.insert(node.clone(), (session, Arc::new(told)));
+        self.has_link_news = true;
+        Some(interfaces)
     }
 
     fn trust_blindly(&mut self, node: &NodeName, number: u64, message: &ToAgent) {
@@ -373,19 +405,16 @@ impl Controller {
     }
 }
 
+/// Planted fault: links that had a neighbour have him still.
+fn without_deaths(former: &[LinkState], told: Vec<LinkState>) -> Vec<LinkState> {
+    let is_alive = |link: &LinkState| link.is_up && !link.neighbours.is_empty() && !link.is_doubted;
+    let keep = |link: LinkState| {
+        let mut known = former.iter().filter(|known| known.interface == link.interface);
+        let known = known.find(|known| is_alive(known) && known.number == link.number);
+        known.filter(|_| !is_alive(&link)).cloned().unwrap_or(link)
+    };
+    told.into_iter().map(keep).collect()
+}
+
 /// Makes the bound look as if it were the planted sleep.
 const DRAIN_WAIT_MAX_LESS_SLEEP: Duration = catena_plan::DRAIN_WAIT_MAX.saturating_sub(SLEEP);
-
-pub(crate) fn read_ledger(store: &dyn Store) -> Result<Ledger, StoreError> {
-    let Some(head) = store.get(&ledger_key())? else { return Ok(Ledger::default()) };
-    let mut paths = Vec::new();
-    for document in store.list(PATH_KIND)? {
-        let record = document.decode()?;
-        paths.extend(document.key.id.parse().ok().map(|id| (PathId(id), record)));
-    }
-    Ok(Ledger { paths: paths.into_iter().collect(), ..head.decode()? })
-}
-
-fn ledger_key() -> Key {
-    Key::new(LEDGER_KIND, "current")
-}

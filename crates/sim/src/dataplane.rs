@@ -3,11 +3,13 @@
 //! then the disk, then the tables, then the acknowledgement. What it forwards is in `packet`.
 
 use crate::disk::{DiskFault, Replaced};
+use crate::hellos::Hellos;
 use crate::journal_store::{head, next_record};
 use crate::planted::Planted;
 use catena_model::entry::{Entries, Program};
 use catena_model::id::PortId;
-use catena_model::program::PathEntry;
+use catena_model::program::{ExitPlace, NodeIdentity, PathEntry, RouteEntry};
+use catena_model::topology::PortNumber;
 use catena_model::{
     Answer, ChainCounters, CounterScope, NodeCounters, NodeName, NodeProgram, PathId, Question,
     Volume,
@@ -60,6 +62,7 @@ pub(crate) struct Dataplane {
     next_serial: u64,
     /// Paths that were on the disk at the start: another process began to count on them.
     inherited: BTreeSet<PathId>,
+    pub(crate) hellos: Hellos,
 }
 
 impl Dataplane {
@@ -82,6 +85,7 @@ impl Dataplane {
             counted: BTreeMap::new(),
             next_serial: 0,
             inherited: BTreeSet::new(),
+            hellos: Hellos::default(),
         };
         let (program, changes) = read_log(disk, planted);
         if program != Program::default() {
@@ -145,8 +149,10 @@ impl Dataplane {
                     ..State::default()
                 })
             }
-            to_dataplane::Message::LinkCarriers(_) => {
-                from_dataplane::Message::LinksUnheard(message::LinksUnheard::default())
+            to_dataplane::Message::LinkCarriers(carriers) => {
+                let dark = carriers.dark.iter().filter_map(|number| u8::try_from(*number).ok());
+                self.hellos.set_dark(&dark.filter_map(PortNumber::new).collect());
+                self.hellos.unheard()
             }
             to_dataplane::Message::KernelPath(_) => {
                 let refusal = "the simulated data plane has no kernel".into();
@@ -275,7 +281,27 @@ impl Dataplane {
         let is_kept = |path: &PathId| former.get(path) == paths.get(path);
         self.counted.retain(|path, _| is_kept(path));
         self.inherited.retain(is_kept);
+        let links = told.entries.exits.iter();
+        self.hellos.align(links.filter_map(|(number, exit)| Some((*number, exit.link()?))));
         self.running = Some(Running { told, program, paths });
+    }
+
+    /// What a port number of source routes stands for here.
+    pub(crate) fn exit(&self, number: PortNumber) -> Option<&ExitPlace> {
+        let running = self.running.as_ref()?;
+        running.told.entries.exits.get(&number).map(|exit| &exit.to)
+    }
+
+    /// The way to a port of another node.
+    pub(crate) fn route(&self, node: &NodeName, to: PortId) -> Option<&RouteEntry> {
+        let routes = &self.running.as_ref()?.told.entries.routes;
+        routes.get(&(node.clone(), to)).map(AsRef::as_ref)
+    }
+
+    /// What it divides numbers of ways by.
+    pub(crate) fn identity(&self) -> Option<NodeIdentity> {
+        let identities = &self.running.as_ref()?.told.entries.identities;
+        identities.get(&0).map(|entry| entry.identity)
     }
 
     /// Did another process begin to count on the path?

@@ -21,6 +21,9 @@ impl World {
         match self.random.below(100) {
             0..20 => self.change(),
             20..28 => self.fault(),
+            28..34 if self.config.has_switches && self.config.faults.cables => {
+                self.fault_at_cable();
+            }
             _ => (0..4).for_each(|_| self.enter_packet()),
         }
         let wait = if self.random.chance(20) {
@@ -192,6 +195,7 @@ impl World {
             self.heal(node);
             self.give_room(Some(node));
         }
+        self.heal_cables();
         lock(&self.journal).fuse = crate::disk::Fuse::default();
         for node in &mut self.nodes {
             node.disk.fuse = crate::disk::Fuse::default();

@@ -7,10 +7,8 @@ use crate::dataplane::Dataplane;
 use crate::delivery::AGAIN;
 use crate::disk::Death;
 use crate::network::{End, Envelope, Line};
-use crate::packets::Place;
 use crate::topology;
 use crate::world::{Event, World};
-use catena_model::topology::NodeRole;
 use catena_protocol::message::{StateRequest, from_dataplane, to_agent, to_dataplane};
 use catena_protocol::session;
 
@@ -22,7 +20,7 @@ impl World {
             return;
         }
         node.agent_number += 1;
-        node.agent = Some(Agent::new(node.name.clone(), planted));
+        node.agent = Some(Agent::new(node.name.clone(), !node.plugs.is_empty(), planted));
         node.wake = None;
         let (name, agent) = (node.name.clone(), node.agent_number);
         self.trace.note(format_args!("{name}: agent starts"));
@@ -152,13 +150,13 @@ impl World {
             return;
         }
         let is_reachable = self.controller.is_some() && !self.network.is_any_way_cut(index);
-        let Some(running) = agent.announced().filter(|_| is_reachable) else {
+        let Some((running, links)) = agent.announced().filter(|_| is_reachable) else {
             return self.after(again, Event::Dial { node: index, agent: number });
         };
-        let name = node.name.clone();
+        let (name, role) = (node.name.clone(), node.role);
         let underlay = topology::underlay(index);
         let place = (underlay.address.to_string(), underlay.mtu.into());
-        let hello = session::hello(name.as_str(), "", place, NodeRole::Host, Vec::new(), running);
+        let hello = session::hello(name.as_str(), "", place, role, links, running);
         let id = self.network.open(index, Line::Session);
         if let Some(node) = self.nodes.get_mut(index) {
             node.session = Some(id);
@@ -265,7 +263,7 @@ impl World {
         }
         node.disk.crash(death, &mut self.random);
         // What it held, and what came back to proxies that it had, is gone with it.
-        self.packets.retain(|_, packet| packet.place == Place::Tunnel || packet.node != index);
+        self.packets.retain(|_, packet| !packet.place.is_function() || packet.node != index);
         for id in self.network.of(Line::Link, Some(index)) {
             self.send(id, End::Agent, Envelope::Close);
             self.network.close(id, End::Other);

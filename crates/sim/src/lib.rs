@@ -10,13 +10,14 @@
 //! counters (`catena-model`).
 //!
 //! What is a model, because the original is bound to sockets, files or threads: the order of work
-//! inside the controller's tasks (`controller`, `controller_process`, `declared`, `translate`), the agent's
-//! node (`agent`), the data plane's control thread (`dataplane`), forwarding (`packets`, without
-//! bytes), SQLite (`journal_store`). A mistake that lives only in an original is not found here:
+//! inside the controller's tasks (`controller`, `controller_process`, `declared`, `ledger_store`, `translate`), the agent's
+//! node (`agent`) and its discovery (`discovery`), the data plane's control thread (`dataplane`) and its
+//! hellos (`hellos`), forwarding (`packets` and `frames`, without bytes), cables (`cables`), SQLite (`journal_store`). A mistake that lives only in an original is not found here:
 //! for those there are the tests that kill real processes.
 #![forbid(unsafe_code)]
 
 mod agent;
+mod cables;
 mod checks;
 mod config;
 mod controller;
@@ -24,10 +25,14 @@ mod controller_process;
 mod dataplane;
 mod declared;
 mod delivery;
+mod discovery;
 mod disk;
 mod faults;
+mod frames;
+mod hellos;
 mod host;
 mod journal_store;
+mod ledger_store;
 mod network;
 mod operator;
 mod packets;

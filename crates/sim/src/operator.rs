@@ -17,11 +17,27 @@ pub(crate) struct Operator {
     pub(crate) in_doubt: Option<Arc<Intent>>,
     /// What is declared first of all.
     topology: Arc<Intent>,
+    /// Those that chains may have; the tunnelled ones first.
+    carriers: Vec<Encapsulation>,
 }
 
+/// What chains have beside tunnels where there are cables.
+const OVER_CABLES: [Encapsulation; 4] = [
+    Encapsulation::SourceRouteNative,
+    Encapsulation::SourceRouteSrMpls,
+    Encapsulation::SourceRouteSafe9,
+    Encapsulation::SourceRoutePolka,
+];
+
 impl Operator {
-    pub(crate) fn new(topology: Intent) -> Self {
-        Self { acknowledged: Arc::default(), in_doubt: None, topology: Arc::new(topology) }
+    pub(crate) fn new(topology: Intent, has_cables: bool) -> Self {
+        let others = OVER_CABLES.into_iter().filter(|_| has_cables);
+        Self {
+            acknowledged: Arc::default(),
+            in_doubt: None,
+            topology: Arc::new(topology),
+            carriers: Encapsulation::TUNNELLED.into_iter().chain(others).collect(),
+        }
     }
 
     fn next(&self, random: &mut Random) -> (Intent, String) {
@@ -37,7 +53,7 @@ impl Operator {
                 format!("delete chain {number}")
             }
             (1, Some(chain)) => {
-                let mut all = Encapsulation::TUNNELLED.into_iter().cycle();
+                let mut all = self.carriers.iter().copied().cycle();
                 let _ = all.find(|one| *one == chain.encapsulation);
                 chain.encapsulation = all.next().unwrap_or_default();
                 format!("carry chain {number} by {}", chain.encapsulation.name())
@@ -53,7 +69,7 @@ impl Operator {
                 format!("start chain {number} at {endpoints:#b}")
             }
             (5 | 6, Some(_)) => change_group(&mut intent, random),
-            _ => declare(&mut intent, number, random),
+            _ => declare(&mut intent, number, &self.carriers, random),
         };
         (intent, words)
     }
@@ -65,17 +81,23 @@ fn rules(chain: u32, endpoints: u64) -> Vec<catena_model::id::RuleId> {
 }
 
 /// Creates a chain or gives it other functions.
-fn declare(intent: &mut Intent, number: u32, random: &mut Random) -> String {
+fn declare(
+    intent: &mut Intent,
+    number: u32,
+    carriers: &[Encapsulation],
+    random: &mut Random,
+) -> String {
     let id = topology::chain_id(number);
-    let [one, other, ..] = Encapsulation::TUNNELLED;
-    let encapsulation = if random.chance(500) { one } else { other };
+    let encapsulation = random.pick(carriers).copied().unwrap_or_default();
     let former = intent.chains.get(&id).cloned();
     let encapsulation = former.as_ref().map_or(encapsulation, |chain| chain.encapsulation);
-    // The function that speaks the other encapsulation would only be refused, mostly.
-    let foreign = if encapsulation == one { 2 } else { 1 };
+    // The functions that speak another encapsulation would only be refused, mostly.
+    let spoken = (1..).zip(Encapsulation::TUNNELLED);
+    let foreign: Vec<u32> =
+        spoken.filter(|(_, one)| *one != encapsulation).map(|(number, _)| number).collect();
     let mut choice: Vec<u32> = topology::FUNCTIONS.to_vec();
     if random.chance(950) {
-        choice.retain(|function| *function != foreign);
+        choice.retain(|function| !foreign.contains(function));
     }
     let wanted = random.between(1, 4);
     let mut functions = Vec::new();

@@ -2,20 +2,44 @@
 //! runs at that moment. A model of the engine's walk in the words of programs, without bytes: it
 //! asks whether programs of different nodes at different versions fit together.
 
-use crate::dataplane::Running;
+use crate::dataplane::{Dataplane, Running};
+use crate::frames::{Frame, Next};
 use crate::world::{Event, World};
 use catena_model::PathId;
 use catena_model::program::{HopEntry, InstanceEntry, PathEntry};
+use catena_model::resource::Encapsulation;
 use std::sync::Arc;
 
+/// Flows that packets belong to.
+const FLOWS: u64 = 64;
+/// A frame may leave so many nodes for each that there is, detours included.
+const HOPS_PER_NODE_MAX: usize = 2;
+
 /// Where a packet is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Place {
     /// On its way to `node`, carrying its path.
     Tunnel,
     /// In a function at `node`; the proxy there remembers its path by this serial, or it carries
     /// its path itself.
     Function { remembered: Option<u64> },
+    /// In a cable towards `node`, on a source route.
+    Cable(Box<Frame>),
+}
+
+impl Place {
+    pub(crate) const fn is_function(&self) -> bool {
+        matches!(self, Self::Function { .. })
+    }
+}
+
+/// Whose packet it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Anybody's: it may be lost.
+    Ordinary,
+    /// It shows that a chain is carried: it must arrive.
+    Proof,
 }
 
 /// One packet on a path.
@@ -30,6 +54,7 @@ pub(crate) struct Packet {
     pub(crate) place: Place,
     /// Its path was taken as drained by the bound.
     is_given_up: bool,
+    purpose: Purpose,
 }
 
 /// What a node makes of a packet.
@@ -39,26 +64,47 @@ enum Fate {
         node: usize,
         place: Place,
     },
-    Dropped,
+    /// Into the cable at this interface.
+    Into(Box<Frame>, String),
+    /// Counted on its path, by this name.
+    Dropped(&'static str),
     /// Nobody counts it.
-    Gone,
+    Gone(&'static str),
     Broken(String),
 }
 
 impl World {
     /// A packet comes to a random classifier.
     pub(crate) fn enter_packet(&mut self) {
-        let index = self.random.index(self.nodes.len());
-        let Some(dataplane) = self.nodes.get_mut(index).and_then(|node| node.dataplane.as_mut())
-        else {
-            return;
-        };
-        let Some(running) = &dataplane.running else { return };
+        let index = self.random.index(self.hosts);
+        let dataplane = self.nodes.get(index).and_then(|node| node.dataplane.as_ref());
+        let running = dataplane.and_then(|dataplane| dataplane.running.as_ref());
+        let Some((dataplane, running)) = dataplane.zip(running) else { return };
         let Some(rule) = self.random.pick(&running.program.rules) else { return };
         if rule.matches.place.port().is_some_and(|port| !dataplane.attached.contains(&port)) {
             return;
         }
-        let path = rule.path;
+        let (path, flow) = (rule.path, self.random.below(FLOWS));
+        self.enter(index, path, flow, Purpose::Ordinary);
+    }
+
+    /// Into each path that anybody sends into, a packet of each flow that must arrive.
+    pub(crate) fn prove_chains(&mut self) {
+        let mut wanted = Vec::new();
+        for (index, node) in self.nodes.iter().enumerate() {
+            let running = node.dataplane.as_ref().and_then(|one| one.running.as_ref());
+            let rules = running.into_iter().flat_map(|running| &running.program.rules);
+            wanted.extend(rules.map(|rule| (index, rule.path)));
+        }
+        for (index, path) in wanted {
+            (0..FLOWS).for_each(|flow| self.enter(index, path, flow, Purpose::Proof));
+        }
+    }
+
+    fn enter(&mut self, index: usize, path: PathId, flow: u64, purpose: Purpose) {
+        let node = self.nodes.get_mut(index).and_then(|node| node.dataplane.as_mut());
+        let Some(dataplane) = node else { return };
+        let Some(running) = &dataplane.running else { return };
         let Some((_, entry)) = running.paths.get(&path) else {
             let name = self.name(index);
             return self.fail(format!("{name} sends into path {path}, which it does not know"));
@@ -68,13 +114,14 @@ impl World {
         self.checks.tally.packets += 1;
         let id = self.checks.tally.packets;
         let packet = Packet {
-            flow: self.random.below(64),
+            flow,
             path,
             entry,
             position: 0,
             node: index,
             place: Place::Tunnel,
             is_given_up: false,
+            purpose,
         };
         self.walk(id, packet);
     }
@@ -90,6 +137,9 @@ impl World {
         let here = packet.node;
         let (path, is_given_up) = (packet.path, packet.is_given_up);
         let fate = self.fate(&mut packet);
+        if let Fate::Dropped(why) | Fate::Gone(why) = &fate {
+            self.lose(id, &packet, why);
+        }
         let counted = self
             .nodes
             .get_mut(here)
@@ -100,22 +150,57 @@ impl World {
                 counted.finished += 1;
                 self.checks.tally.finished += 1;
             }
-            (Fate::Dropped, Some(counted)) => counted.dropped += 1,
+            (Fate::Dropped(_), Some(counted)) => counted.dropped += 1,
             (Fate::To { node, place }, _) => self.travel(id, packet, node, place),
+            (Fate::Into(frame, interface), _) => self.send_frame(id, packet, frame, &interface),
             (Fate::Broken(sentence), _) => {
                 let given_up = if is_given_up { ", given up by the bound" } else { "" };
                 let name = self.name(here);
                 self.fail(format!("packet {id} of path {path}{given_up} at {name}: {sentence}"));
             }
-            (Fate::Gone | Fate::Finished | Fate::Dropped, _) => {}
+            (Fate::Gone(_) | Fate::Finished | Fate::Dropped(_), _) => {}
+        }
+    }
+
+    /// A packet has come to its end before that of its path.
+    fn lose(&mut self, id: u64, packet: &Packet, why: &str) {
+        if packet.purpose == Purpose::Proof {
+            let (name, path) = (self.name(packet.node), packet.path);
+            self.fail(format!(
+                "everything is healed, and packet {id} of path {path} does not arrive: {name}: {why}"
+            ));
+        }
+    }
+
+    /// A frame leaves a node by an interface.
+    fn send_frame(&mut self, id: u64, packet: Packet, mut frame: Box<Frame>, interface: &str) {
+        if frame.hops > HOPS_PER_NODE_MAX * self.nodes.len() {
+            let path = packet.path;
+            return self.fail(format!(
+                "packet {id} of path {path} goes round: it has left {} nodes",
+                frame.hops
+            ));
+        }
+        match self.comes_out_at(packet.node, interface).cloned() {
+            Some((node, by)) => {
+                frame.by = by;
+                self.travel(id, packet, node, Place::Cable(frame));
+            }
+            None => self.lose(id, &packet, "its cable is dead"),
         }
     }
 
     fn travel(&mut self, id: u64, mut packet: Packet, node: usize, place: Place) {
+        let is_between = !place.is_function();
         let wait = match place {
-            Place::Tunnel if self.random.below(2_000) == 0 => return,
-            Place::Tunnel if self.random.chance(20) => self.wait_us(1_000, 60_000),
-            Place::Tunnel => self.wait_us(20, 2_000),
+            _ if is_between
+                && packet.purpose == Purpose::Ordinary
+                && self.random.below(2_000) == 0 =>
+            {
+                return;
+            }
+            _ if is_between && self.random.chance(20) => self.wait_us(1_000, 60_000),
+            Place::Tunnel | Place::Cable(_) => self.wait_us(20, 2_000),
             Place::Function { .. } if self.is_function_slow() => self.wait_us(100_000, 6_000_000),
             Place::Function { .. } => self.wait_us(10, 5_000),
         };
@@ -131,7 +216,10 @@ impl World {
 
     fn fate(&self, packet: &mut Packet) -> Fate {
         let dataplane = self.nodes.get(packet.node).and_then(|node| node.dataplane.as_ref());
-        let Some(dataplane) = dataplane else { return Fate::Gone };
+        let Some(dataplane) = dataplane else { return Fate::Gone("its data plane is down") };
+        if let Some(fate) = self.pass_on(dataplane, packet) {
+            return fate;
+        }
         let Some(running) = &dataplane.running else {
             return Fate::Broken("the data plane has no program".into());
         };
@@ -141,26 +229,50 @@ impl World {
         if let Place::Function { .. } = packet.place {
             let left = chosen(packet).map(|instance| instance.egress);
             if left.is_none_or(|egress| !dataplane.attached.contains(&egress)) {
-                return Fate::Gone;
+                return Fate::Gone("the port of its function is gone");
             }
             packet.position += 1;
         }
         if packet.position == packet.entry.hops.len() {
             return Fate::Finished;
         }
-        let Some(instance) = chosen(packet) else { return Fate::Dropped };
+        let Some(instance) = chosen(packet) else { return Fate::Dropped("no_instance") };
         let Some(node) = self.nodes.iter().position(|node| node.name == instance.node) else {
             return Fate::Broken(format!("nobody knows the node {}", instance.node));
         };
         if node != packet.node {
-            return Fate::To { node, place: Place::Tunnel };
+            return match packet.entry.encapsulation.is_source_route() {
+                true => route(dataplane, instance, packet.entry.encapsulation),
+                false => Fate::To { node, place: Place::Tunnel },
+            };
         }
         if !dataplane.attached.contains(&instance.ingress) {
-            return Fate::Dropped;
+            return Fate::Dropped("its port has no interface");
         }
         let serial = running.paths.get(&packet.path).map(|(serial, _)| *serial);
         let remembered = serial.filter(|_| instance.speaks.is_none());
         Fate::To { node, place: Place::Function { remembered } }
+    }
+
+    /// What becomes of a frame that a link has brought; none: it has come out at the port that it was sent to, or was
+    /// none.
+    fn pass_on(&self, dataplane: &Dataplane, packet: &Packet) -> Option<Fate> {
+        let Place::Cable(frame) = &packet.place else { return None };
+        let mut frame = frame.clone();
+        match frame.arrive(dataplane) {
+            Next::Into(interface) => Some(Fate::Into(frame, interface)),
+            Next::Lost(why) => Some(Fate::Gone(why)),
+            Next::Out(port) => {
+                let name = self.nodes.get(packet.node).map(|node| &node.name);
+                let is_there = name == Some(&frame.node) && port == frame.to;
+                (!is_there).then(|| {
+                    let (node, to) = (&frame.node, frame.to);
+                    Fate::Broken(format!(
+                        "it comes out of port {port}, and was sent to {to} of {node}"
+                    ))
+                })
+            }
+        }
     }
 
     // ----- drains -----
@@ -185,10 +297,25 @@ impl World {
     }
 }
 
+/// The way of a packet to an instance at another node.
+fn route(dataplane: &Dataplane, to: &InstanceEntry, encapsulation: Encapsulation) -> Fate {
+    let Some(route) = dataplane.route(&to.node, to.ingress) else {
+        return Fate::Dropped("no_route");
+    };
+    let mut frame = Box::new(Frame::new(route, encapsulation));
+    match frame.step(dataplane) {
+        Next::Into(interface) => Fate::Into(frame, interface),
+        Next::Out(port) => {
+            Fate::Broken(format!("its route begins with port {port}, which is no link"))
+        }
+        Next::Lost(why) => Fate::Dropped(why),
+    }
+}
+
 /// Is the path that the packet is on the one that the node knows?
 fn known(running: &Running, packet: &Packet) -> Result<(), Fate> {
     let missing = |what: &str| {
-        if packet.is_given_up { Fate::Gone } else { Fate::Broken(what.into()) }
+        if packet.is_given_up { Fate::Gone("it was given up") } else { Fate::Broken(what.into()) }
     };
     let Some((serial, entry)) = running.paths.get(&packet.path) else {
         return Err(missing("the node does not know the path"));

@@ -35,11 +35,15 @@ pub enum Planted {
     OpensUnsynced,
     /// Counters that a data plane began anew count for the whole path. (Found by a seed.)
     TrustsPartialCounters,
+    /// Port numbers of what has gone are another's at once.
+    ReusesNumbersAtOnce,
+    /// The controller hears of no cable that dies.
+    KeepsDeadRoutes,
 }
 
 impl Planted {
     /// Every mistake.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::StoreAnswersBeforeSync,
         Self::HandsOutBeforePersisting,
         Self::TrustsWhatItSent,
@@ -54,5 +58,13 @@ impl Planted {
         Self::AppendsBehindTorn,
         Self::OpensUnsynced,
         Self::TrustsPartialCounters,
+        Self::ReusesNumbersAtOnce,
+        Self::KeepsDeadRoutes,
     ];
+
+    /// Can it be made only where there are switches and cables?
+    #[must_use]
+    pub const fn needs_cables(self) -> bool {
+        matches!(self, Self::ReusesNumbersAtOnce | Self::KeepsDeadRoutes)
+    }
 }

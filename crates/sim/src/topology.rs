@@ -63,6 +63,10 @@ pub(crate) fn node_name(index: usize) -> Option<NodeName> {
     NodeName::new(format!("host{}", index + 1)).ok()
 }
 
+pub(crate) fn switch_name(index: usize) -> Option<NodeName> {
+    NodeName::new(format!("switch{}", index + 1)).ok()
+}
+
 pub(crate) fn underlay(index: usize) -> Underlay {
     let last = u8::try_from(index + 1).unwrap_or(u8::MAX);
     Underlay { address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)), mtu: 1_500 }

@@ -2,11 +2,12 @@
 //! lives beside its gRPC server.
 
 use catena_model::BlueprintNumber;
+use catena_model::discovery::{LinkState, Neighbour, Trust};
 use catena_model::id::PortId;
 use catena_model::program::Underlay;
-use catena_model::topology::NodePlace;
+use catena_model::topology::{NodePlace, PortNumber};
 use catena_plan::NodeNews;
-use catena_protocol::message::{Hello, PortStates};
+use catena_protocol::message::{self, Hello, LinkStates, PortStates};
 use catena_protocol::session::NodeEvent;
 
 /// None: the session must end.
@@ -18,8 +19,38 @@ pub(crate) fn translate(event: NodeEvent) -> Option<NodeNews> {
             NodeNews::Refused { number: BlueprintNumber(number), reason }
         }
         NodeEvent::Ports(states) => ports(states)?,
-        // No node of the simulation has links.
         NodeEvent::Links(_) | NodeEvent::Answer(_) => return None,
+    })
+}
+
+/// What a node tells of its links, in the order of interfaces; none: no node can have said so.
+pub(crate) fn links(told: LinkStates) -> Option<Vec<LinkState>> {
+    let state = |told: message::LinkState| {
+        let neighbours = told.neighbours.iter().map(neighbour).collect::<Option<_>>()?;
+        Some(LinkState {
+            number: PortNumber::new(u8::try_from(told.number).ok()?),
+            interface: told.interface,
+            is_up: told.is_up,
+            load_permille: None,
+            flooded: 0,
+            refused: 0,
+            neighbours,
+            hindrance: told.hindrance,
+            is_doubted: told.is_doubted,
+        })
+    };
+    let mut states: Vec<LinkState> = told.links.into_iter().map(state).collect::<Option<_>>()?;
+    states.sort_by(|one, other| one.interface.cmp(&other.interface));
+    Some(states)
+}
+
+fn neighbour(told: &message::Neighbour) -> Option<Neighbour> {
+    Some(Neighbour {
+        chassis: told.chassis.clone(),
+        port: told.port.clone(),
+        system: told.system.clone(),
+        number: PortNumber::new(u8::try_from(told.number).ok()?),
+        trust: Trust::of_word(&told.trust)?,
     })
 }
 
@@ -27,7 +58,8 @@ fn met(hello: &Hello) -> Option<NodeNews> {
     let address = hello.underlay_address.parse().ok()?;
     let mtu = u16::try_from(hello.underlay_mtu).ok()?;
     let running = BlueprintNumber(hello.program_number);
-    let place = NodePlace { underlay: Underlay { address, mtu }, role: hello.node_role().ok()? };
+    let (role, protocol) = (hello.node_role().ok()?, hello.protocol_version);
+    let place = NodePlace { underlay: Underlay { address, mtu }, role, protocol };
     Some(NodeNews::Met { place, running })
 }
 

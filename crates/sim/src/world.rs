@@ -2,6 +2,7 @@
 //! what: what an event does is in the modules that extend this type.
 
 use crate::agent::Agent;
+use crate::cables::{Cable, SPARES, cables};
 use crate::checks::Checks;
 use crate::config::Config;
 use crate::controller::{ConnectionId, Controller, ControllerEffect};
@@ -16,6 +17,7 @@ use crate::trace::Trace;
 use crate::{Failure, Report, topology};
 use catena_model::NodeName;
 use catena_model::id::PortId;
+use catena_model::topology::NodeRole;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -81,12 +83,31 @@ pub(crate) enum Event {
         port: PortId,
     },
     Packet(u64),
+    /// A period of hellos between data planes is over.
+    Hellos,
+    /// Agents say who they are at their links.
+    Words,
+    /// The agent looks at its links.
+    Look(usize),
+    /// A cable turns once more.
+    Cable {
+        cable: usize,
+        turns: u32,
+    },
+    /// A link is there again.
+    Plug {
+        node: usize,
+        interface: String,
+    },
 }
 
-/// One host.
+/// One host, or one switch.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) name: NodeName,
+    pub(crate) role: NodeRole,
+    /// The interfaces that are links, and whether each is there.
+    pub(crate) plugs: BTreeMap<String, bool>,
     pub(crate) agent: Option<Agent>,
     pub(crate) agent_number: u32,
     pub(crate) session: Option<ConnectionId>,
@@ -117,7 +138,10 @@ pub(crate) struct World {
     pub(crate) is_reconcile_due: bool,
     pub(crate) is_reading_due: bool,
     pub(crate) readings: u64,
+    /// Hosts first, then switches.
     pub(crate) nodes: Vec<Node>,
+    pub(crate) hosts: usize,
+    pub(crate) cables: Vec<Cable>,
     pub(crate) operator: Operator,
     pub(crate) packets: BTreeMap<u64, Packet>,
     pub(crate) checks: Checks,
@@ -131,15 +155,28 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(seed: u64, config: Config) -> Self {
         let mut random = Random::new(seed);
-        let count = usize::try_from(random.between(2, 5)).unwrap_or(2);
-        let intent = topology::intent(count);
+        let hosts = usize::try_from(random.between(2, 5)).unwrap_or(2);
+        let intent = topology::intent(hosts);
+        let switches = if config.has_switches { random.between(2, 3) } else { 0 };
+        let count = hosts + usize::try_from(switches).unwrap_or_default();
+        let cables = if config.has_switches { cables(hosts, count - hosts) } else { Vec::new() };
         let node = |index: usize| {
-            let name = topology::node_name(index)?;
+            let (role, name) = match index.checked_sub(hosts) {
+                None => (NodeRole::Host, topology::node_name(index)?),
+                Some(switch) => (NodeRole::Switch, topology::switch_name(switch)?),
+            };
             let ports = intent.ports.values();
             let own = ports.filter(|port| port.node.as_ref() == Some(&name)).map(|port| port.id);
+            let ends = cables.iter().flat_map(|cable| &cable.ends).filter(|end| end.0 == index);
+            let spares = SPARES.into_iter().filter(|_| config.has_switches);
             Some(Node {
                 interfaces: own.collect(),
                 name,
+                role,
+                plugs: ends
+                    .map(|(_, interface)| (interface.clone(), true))
+                    .chain(spares.map(|spare| (spare.to_owned(), false)))
+                    .collect(),
                 agent: None,
                 agent_number: 0,
                 session: None,
@@ -166,7 +203,9 @@ impl World {
             is_reconcile_due: false,
             is_reading_due: false,
             readings: 0,
-            operator: Operator::new(intent),
+            operator: Operator::new(intent, config.has_switches),
+            hosts,
+            cables,
             packets: BTreeMap::new(),
             checks: Checks::new(nodes.len()),
             turns_left: config.turns,
@@ -181,6 +220,10 @@ impl World {
             world.after_ms(0, Event::StartAgent(node));
         }
         world.after_ms(300, Event::Turn);
+        if config.has_switches {
+            world.after_ms(2, Event::Words);
+            world.after_ms(3, Event::Hellos);
+        }
         world
     }
 
@@ -268,6 +311,11 @@ impl World {
             Event::DiskHasRoom(node) => self.give_room(node),
             Event::InterfaceBack { node, port } => self.interface_back(node, port),
             Event::Packet(id) => self.step_packet(id),
+            Event::Hellos => self.say_hello(),
+            Event::Words => self.say_words(),
+            Event::Look(node) => self.look(node),
+            Event::Cable { cable, turns } => self.flap(cable, turns),
+            Event::Plug { node, interface } => self.plug(node, interface),
         }
     }
 }

@@ -8,7 +8,7 @@ use catena_sim::{Config, Planted};
 
 /// What is planted, within how many seeds it must be found, and a word of each sentence that may
 /// find it.
-const FOUND: [(Planted, u64, &[&str]); 14] = [
+const FOUND: [(Planted, u64, &[&str]); 16] = [
     (Planted::StoreAnswersBeforeSync, 20, &["acknowledged", "its disk knows blueprint"]),
     (Planted::HandsOutBeforePersisting, 50, &["its disk knows blueprint"]),
     (Planted::TrustsWhatItSent, 20, &["does not know"]),
@@ -23,6 +23,8 @@ const FOUND: [(Planted, u64, &[&str]); 14] = [
     (Planted::AppendsBehindTorn, 200, &["after it has acknowledged"]),
     (Planted::OpensUnsynced, 2_000, &["acknowledged", "its disk knows blueprint"]),
     (Planted::TrustsPartialCounters, 2_000, &["packets on it", "does not know"]),
+    (Planted::ReusesNumbersAtOnce, 200, &["comes out of port"]),
+    (Planted::KeepsDeadRoutes, 50, &["does not arrive"]),
 ];
 
 #[test]
@@ -30,7 +32,8 @@ fn every_planted_mistake_is_found_within_its_number_of_seeds() {
     assert!(Planted::ALL.iter().all(|planted| FOUND.iter().any(|(known, ..)| known == planted)));
     let mut missed = Vec::new();
     for (planted, seeds, words) in FOUND {
-        let config = Config { planted, ..Config::default() };
+        let has_switches = planted.needs_cables();
+        let config = Config { planted, has_switches, ..Config::default() };
         match rig::run_all(0..seeds, config) {
             Ok(_) => missed.push(format!("{planted:?} is not found by {seeds} seeds")),
             Err(failure) => {

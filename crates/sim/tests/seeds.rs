@@ -3,17 +3,34 @@
 
 mod rig;
 
-use catena_sim::Tally;
+use catena_sim::{Config, Tally};
 
 /// Seeds of `./test` and of its long form.
 const SEEDS: u64 = 200;
 const SEEDS_FULL: u64 = 20_000;
+/// The same with switches and cables.
+const SEEDS_WITH_SWITCHES: u64 = 100;
+const SEEDS_WITH_SWITCHES_FULL: u64 = 5_000;
 
 #[test]
 fn no_seed_breaks_a_promise() {
-    let seeds = rig::seeds(SEEDS, SEEDS_FULL);
+    run(rig::seeds(SEEDS, SEEDS_FULL), rig::config());
+}
+
+#[test]
+fn no_seed_with_switches_breaks_a_promise() {
+    let seeds = rig::seeds(SEEDS_WITH_SWITCHES, SEEDS_WITH_SWITCHES_FULL);
+    let count = seeds.end - seeds.start;
+    let all = run(seeds, Config { has_switches: true, ..rig::config() });
+    if count > 1 {
+        assert!(all.dead_cables > count && all.routed_chains > count / 2, "{all:?}");
+    }
+}
+
+/// Runs all of them: what happened in each, added up.
+fn run(seeds: std::ops::Range<u64>, config: Config) -> Tally {
     let is_one = seeds.end - seeds.start == 1;
-    let reports = rig::run_all(seeds, rig::config()).unwrap_or_else(|failure| panic!("{failure}"));
+    let reports = rig::run_all(seeds, config).unwrap_or_else(|failure| panic!("{failure}"));
     let mut all = Tally::default();
     let mut events = 0;
     for report in &reports {
@@ -28,26 +45,30 @@ fn no_seed_breaks_a_promise() {
         all.bound_drains += tally.bound_drains;
         all.crashes += tally.crashes;
         all.partitions += tally.partitions;
+        all.dead_cables += tally.dead_cables;
+        all.routed_chains += tally.routed_chains;
         all.convergence_ms = all.convergence_ms.max(tally.convergence_ms);
     }
     println!("{} seeds, {events} events, {all:?}", reports.len());
     if is_one {
-        return;
+        return all;
     }
     // A run in which nothing happens proves nothing.
     let seeds = reports.len() as u64;
     assert!(events > 500 * seeds, "{events} events");
     assert!(all.acknowledged > 5 * seeds && all.blueprints > 10 * seeds, "{all:?}");
     assert!(all.finished > 50 * seeds && all.counted_drains > seeds, "{all:?}");
+    all
 }
 
 #[test]
 fn a_seed_gives_the_same_run_each_time() {
     for seed in 0..10 {
-        let first = catena_sim::run(seed, rig::config());
-        let second = catena_sim::run(seed, rig::config());
+        let config = Config { has_switches: seed % 2 == 1, ..rig::config() };
+        let first = catena_sim::run(seed, config);
+        let second = catena_sim::run(seed, config);
         assert_eq!(first, second, "seed {seed}");
-        let other = catena_sim::run(seed + 1_000, rig::config());
+        let other = catena_sim::run(seed + 1_000, config);
         assert_ne!(first.unwrap().digest, other.unwrap().digest);
     }
 }

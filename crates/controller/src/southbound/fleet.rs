@@ -186,17 +186,27 @@ impl Fleet {
         self: &Arc<Self>,
         question: &Question,
     ) -> BTreeMap<NodeName, Answer> {
+        let answers = self.ask_each(self.nodes(), question).await.into_iter();
+        answers.filter_map(|(node, answer)| Some((node, answer.ok()?))).collect()
+    }
+
+    /// What each of these nodes answers, or why it does not, for people. All are asked at once.
+    pub(crate) async fn ask_each(
+        self: &Arc<Self>,
+        nodes: impl IntoIterator<Item = NodeName>,
+        question: &Question,
+    ) -> BTreeMap<NodeName, Result<Answer, String>> {
         let mut asked = JoinSet::new();
-        for node in self.nodes() {
+        for node in nodes {
             let (fleet, question) = (Arc::clone(self), question.clone());
             asked.spawn(async move {
-                let answer = fleet.ask(&node, &question).await.ok()?;
-                Some((node, answer))
+                let answer = fleet.ask(&node, &question).await;
+                (node, answer)
             });
         }
         let mut answers = BTreeMap::new();
         while let Some(answer) = asked.join_next().await {
-            answers.extend(answer.ok().flatten());
+            answers.extend(answer.ok());
         }
         answers
     }

@@ -214,7 +214,8 @@ fn met(hello: &Hello) -> Result<NodeNews, String> {
         })?;
     let running = BlueprintNumber(hello.program_number);
     let role = hello.node_role().map_err(|unknown| unknown.to_string())?;
-    let place = NodePlace { underlay: Underlay { address, mtu }, role };
+    let protocol = hello.protocol_version;
+    let place = NodePlace { underlay: Underlay { address, mtu }, role, protocol };
     Ok(NodeNews::Met { place, running })
 }
 

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::vocabulary::{Lab, LinkEnd};
 use catena_client::Client;
 use catena_client::deploy::{ChainStep, Direction};
+use catena_model::DropReason;
 use catena_model::account::{Created, DataplaneLife, NodeCounters, PortCounters, Volume};
 use catena_model::id::ChainId;
 use catena_model::status::NodeReport;
@@ -167,6 +168,14 @@ impl Snapshot {
         };
         let all = |snapshot: &Self| drops(snapshot).saturating_add(on_cables(snapshot));
         all(self).saturating_sub(all(before))
+    }
+
+    /// Packets that were dropped by a name where they came in: at a port, by its name, or at a link of a node.
+    pub(crate) fn dropped_at(&self, node: Option<&str>, port: &str, reason: DropReason) -> u64 {
+        let nodes = self.nodes().filter(|one| node.is_none_or(|node| one.node.as_str() == node));
+        let ports = nodes.flat_map(|one| one.ports.iter().chain(&one.links));
+        let dropped = ports.filter(|one| one.name == port);
+        dropped.filter_map(|one| one.account.dropped.get(&reason)).sum()
     }
 
     fn nodes(&self) -> impl Iterator<Item = &NodeCounters> {

@@ -6,7 +6,7 @@ use super::tool::Program;
 use crate::error::{LabError, Result};
 use crate::up::RunningLab;
 use crate::vocabulary::Lab;
-use crate::wiring::DATA_INTERFACE;
+use crate::wiring::{DATA_INTERFACE, STRANGE_LINK};
 use catena_model::topology::NodeRole;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -33,6 +33,8 @@ const SOURCE_ROUTES: &str =
 const TUNNELS: &str = "udp dst port 4790 or udp dst port 6635";
 /// Kernel buffer of a capture, in KiB.
 const BUFFER_KIB: &str = "8192";
+/// The same where hardly anything comes.
+const SMALL_BUFFER_KIB: &str = "256";
 /// How long the last packets may take to reach their capture.
 const SETTLE: Duration = Duration::from_millis(300);
 /// The same where the kernel hands frames over by the block, the last one after a second.
@@ -69,33 +71,69 @@ impl Captures {
             .map_err(|error| LabError::io("create", folder.display().to_string(), error))?;
         let question = Question::of(&running.lab);
         let is_thrifty = matches!(question, Question::Update | Question::Paths);
-        let mut captures = Vec::new();
-        let mut start = |node: &str, interface: &str, is_between: bool, words: &[String]| {
-            let file = folder.join(pcap_name(node, interface));
-            let said = folder.join(format!("{node}.{interface}.txt"));
-            let mut command = Command::new("tcpdump");
-            command.args(["-n", "--time-stamp-precision=nano", "-Z", "root"]);
-            command.args(["-B", BUFFER_KIB, "-i", interface, "-w"]).arg(&file).args(words);
-            let program = Program::start(&running.doorway(node)?, command, &said)?;
-            let (node, interface) = (node.to_owned(), interface.to_owned());
-            captures.push(Capture { node, interface, is_between, program });
-            Ok::<_, LabError>(())
-        };
+        let is_thrifty = is_thrifty || running.lab.captures_links;
+        let settle = if is_thrifty { SETTLE_BLOCKS } else { SETTLE };
+        let mut all = Self { folder: folder.to_path_buf(), settle, captures: Vec::new() };
         let of_ports = words(question, &running.lab);
         for node in &running.lab.capture {
             let networks = running.lab.networks_of(node);
-            networks.iter().try_for_each(|network| start(node, network, false, &of_ports))?;
+            let mut networks = networks.iter();
+            networks.try_for_each(|network| {
+                all.add(running, (node, network, false), BUFFER_KIB, &of_ports)
+            })?;
         }
         for (node, interface, filter) in between(running) {
             let words = [words(Question::Routes, &running.lab), vec![filter.to_owned()]].concat();
-            start(node, interface, true, &words)?;
+            all.add(running, (node, interface, true), BUFFER_KIB, &words)?;
         }
-        for capture in &mut captures {
+        all.listen()
+    }
+
+    /// Starts captures of whatever comes in anywhere: at links, from the data network, and at endpoints and functions.
+    pub(crate) fn start_everywhere(running: &RunningLab, folder: &Path) -> Result<Self> {
+        fs::create_dir_all(folder)
+            .map_err(|error| LabError::io("create", folder.display().to_string(), error))?;
+        let mut all =
+            Self { folder: folder.to_path_buf(), settle: SETTLE_BLOCKS, captures: Vec::new() };
+        let words = words(Question::Forged, &running.lab);
+        for node in &running.plan.nodes {
+            let links = node.links.iter().map(String::as_str);
+            let is_host = node.role == NodeRole::Host;
+            for interface in links.chain(is_host.then_some(DATA_INTERFACE)) {
+                all.add(running, (&node.name, interface, true), SMALL_BUFFER_KIB, &words)?;
+            }
+        }
+        for port in &running.plan.ports {
+            let place = (port.device.as_str(), port.network.as_str(), true);
+            all.add(running, place, SMALL_BUFFER_KIB, &words)?;
+        }
+        all.listen()
+    }
+
+    fn add(
+        &mut self,
+        running: &RunningLab,
+        (node, interface, is_between): (&str, &str, bool),
+        buffer_kib: &str,
+        words: &[String],
+    ) -> Result<()> {
+        let file = self.folder.join(pcap_name(node, interface));
+        let said = self.folder.join(format!("{node}.{interface}.txt"));
+        let mut command = Command::new("tcpdump");
+        command.args(["-n", "--time-stamp-precision=nano", "-Z", "root"]);
+        command.args(["-B", buffer_kib, "-i", interface, "-w"]).arg(&file).args(words);
+        let program = Program::start(&running.doorway(node)?, command, &said)?;
+        let (node, interface) = (node.to_owned(), interface.to_owned());
+        self.captures.push(Capture { node, interface, is_between, program });
+        Ok(())
+    }
+
+    /// Waits until all listen.
+    fn listen(mut self) -> Result<Self> {
+        for capture in &mut self.captures {
             capture.program.wait_for("listening on")?;
         }
-        let is_thrifty = is_thrifty || running.lab.captures_links;
-        let settle = if is_thrifty { SETTLE_BLOCKS } else { SETTLE };
-        Ok(Self { folder: folder.to_path_buf(), settle, captures })
+        Ok(self)
     }
 
     /// Ends the captures. `counted`: the frames that each interface (`v1@customer`) counted
@@ -129,8 +167,8 @@ impl Captures {
 fn between(running: &RunningLab) -> impl Iterator<Item = (&str, &str, &'static str)> {
     let nodes = running.plan.nodes.iter().filter(|_| running.lab.captures_links);
     nodes.flat_map(|node| {
-        let links =
-            node.links.iter().map(|link| (node.name.as_str(), link.as_str(), SOURCE_ROUTES));
+        let links = node.links.iter().filter(|link| *link != STRANGE_LINK);
+        let links = links.map(|link| (node.name.as_str(), link.as_str(), SOURCE_ROUTES));
         let is_host = node.role == NodeRole::Host;
         let tunnels = is_host.then_some((node.name.as_str(), DATA_INTERFACE, TUNNELS));
         links.chain(tunnels)
@@ -146,6 +184,8 @@ fn words(question: Question, lab: &Lab) -> Vec<String> {
         Question::Users => &["--immediate-mode", "-s", SNAP_BYTES_USERS, "udp"],
         // What a data plane sends is not shown where it leaves, but where it comes in.
         Question::Routes => &["-Q", "in"],
+        // They are short, whatever stands in front of them.
+        Question::Forged => &["-Q", "in", "-s", SNAP_BYTES_USERS],
         Question::Streams => {
             let words = ["--immediate-mode", "-s", SNAP_BYTES].map(str::to_owned);
             return words.into_iter().chain([sampled(lab)]).collect();

@@ -2,6 +2,7 @@
 
 use super::accounting::Account;
 use super::faults::FaultOutcome;
+use super::forged::Forged;
 use super::statistics::{Mean, mean, median, slope};
 use super::tool::TrafficResult;
 use super::updates::Update;
@@ -39,6 +40,8 @@ pub struct RunEvidence {
     pub stream_proof: Option<Value>,
     /// The independent proof's verdict on where source-routed frames went.
     pub route_proof: Option<Value>,
+    /// What became of frames that nobody may send.
+    pub forged: Option<Forged>,
     /// Packets that entered each chain that was deployed, by its name.
     pub entered: BTreeMap<String, u64>,
     /// What the identity left over.
@@ -73,6 +76,7 @@ impl RunEvidence {
             path_proof: None,
             stream_proof: None,
             route_proof: None,
+            forged: None,
             entered: BTreeMap::new(),
             unaccounted: 0,
             ring_full: 0,

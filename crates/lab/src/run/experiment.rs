@@ -6,6 +6,7 @@ use super::capture::Captures;
 use super::cases::{Case, cases, rounds};
 use super::evidence::{DeploySample, Evidence, RunEvidence};
 use super::faults::{self, Happened};
+use super::forged;
 use super::neighbours;
 use super::proof::{self, Question};
 use super::routes;
@@ -125,7 +126,7 @@ fn run_once(
             Question::Paths => evidence.path_proof = Some(verdict),
             Question::Streams => evidence.stream_proof = Some(verdict),
             // The experiment with users keeps its own.
-            Question::Users | Question::Routes => {}
+            Question::Users | Question::Routes | Question::Forged => {}
         }
         if running.lab.captures_links && !running.lab.cables.is_empty() {
             let walks = routes::walks(&running.lab, case.encapsulation, &traffic, update.as_ref());
@@ -136,6 +137,11 @@ fn run_once(
     evidence.faults = faults::outcomes(&happened, &arrivals.collect::<Vec<_>>());
     if !happened.is_empty() {
         evidence.named_losses = Some(after.losses_since(&before, &running.lab));
+    }
+    if running.lab.forges() {
+        let start = Instant::now();
+        evidence.forged = Some(forged::carry_out(running, &folder.join("forged"))?);
+        tell(&format!("{}: forged frames judged", case.name()), start.elapsed().as_secs_f64());
     }
     evidence.traffic = traffic;
     evidence.update = update;

@@ -3,6 +3,7 @@
 use super::evidence::{Evidence, RunEvidence};
 use super::faults::FaultOutcome;
 use super::flows;
+use super::forged;
 use super::routes;
 use super::statistics::median;
 use super::tool::TrafficResult;
@@ -77,6 +78,7 @@ fn judge_claim(claim: &Claim, evidence: &Evidence) -> (bool, String) {
         Claim::Streams => streams(evidence),
         Claim::Users => users(evidence),
         Claim::Route => routes::judge(evidence),
+        Claim::Forged => forged::judge(evidence),
         Claim::Compare { metric, subject, relation, value } => {
             match measured(evidence, *metric, subject.as_deref()) {
                 Ok(found) => (relation.holds(found, *value), metric.show(found)),

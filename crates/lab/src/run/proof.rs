@@ -19,6 +19,7 @@ const UPDATE: &str = include_str!("../../../../labs/proof/update_proof.py");
 const PATHS: &str = include_str!("../../../../labs/proof/path_proof.py");
 const STREAMS: &str = include_str!("../../../../labs/proof/stream_proof.py");
 const USERS: &str = include_str!("../../../../labs/proof/user_proof.py");
+const FORGED: &str = include_str!("../../../../labs/proof/forged_proof.py");
 const ROUTES: &str = include_str!("../../../../labs/proof/route_proof.py");
 /// What several of them share.
 const SHARED: [(&str, &str); 3] = [
@@ -42,6 +43,8 @@ pub(crate) enum Question {
     Users,
     /// Did each source-routed frame go where its ports lead? Asked beside the others.
     Routes,
+    /// Did frames that nobody may send come anywhere? Asked of captures of their own.
+    Forged,
 }
 
 impl Question {
@@ -68,6 +71,7 @@ impl Question {
             Self::Streams => ("stream_proof.py", STREAMS),
             Self::Users => ("user_proof.py", USERS),
             Self::Routes => ("route_proof.py", ROUTES),
+            Self::Forged => ("forged_proof.py", FORGED),
         }
     }
 }
@@ -93,8 +97,8 @@ pub(crate) fn judge(
         }
         Question::Paths => tell("traffic", flows(&running.lab, traffic, update)),
         Question::Streams => tell("streams", streams(&running.lab, traffic, update)),
-        // What users sent is told by who made them, and of routes by `routes`.
-        Question::Users | Question::Routes => {}
+        // What users sent is told by who made them, and of routes and forged frames by `routes` and `forged`.
+        Question::Users | Question::Routes | Question::Forged => {}
     }
     ask(question, running, captured, told)
 }

@@ -45,6 +45,9 @@ pub enum Claim {
     /// `route`: the independent proof found each source-routed frame at exactly the switches that its
     /// ports lead to, in order, with a counter one less at each and the same bytes behind it.
     Route,
+    /// `forged`: the independent proof saw no frame with a header of source routes travel that an endpoint or a function
+    /// sent, or that came by a link at whose other end no node is; and each was counted under its name.
+    Forged,
     /// `sum v4 = v1 + v2`: in packets, at the functions' egress.
     Sum {
         /// The function that carries the sum.
@@ -197,7 +200,7 @@ impl fmt::Display for Relation {
 }
 
 const FORMS: &str = "write 'order', 'interfaces', 'hops', 'paths', 'shares within 2', 'moves', \
-    'both_versions', 'streams', 'users', 'route', 'sum v4 = v1 + v2', \
+    'both_versions', 'streams', 'users', 'route', 'forged', 'sum v4 = v1 + v2', \
     or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
     throughput, unaccounted, ring_full, deploy_per_function, unanswered, changes, receipts, lost, \
     duplicated, mixed, overtaken, stalled, broken, isolation, passages, detours, detour_ms, overtaken_late, \
@@ -218,6 +221,7 @@ impl Statement {
             ["streams"] => Claim::Streams,
             ["users"] => Claim::Users,
             ["route"] => Claim::Route,
+            ["forged"] => Claim::Forged,
             ["shares", "within", points] => Claim::Shares {
                 within: points
                     .parse()
@@ -278,6 +282,7 @@ mod tests {
     fn statements_are_read_and_others_are_refused_with_the_legal_forms() {
         let claim = |text: &str| Statement::parse(text).map(|statement| statement.claim);
         assert_eq!(claim("order"), Ok(Claim::Order));
+        assert_eq!(claim("forged"), Ok(Claim::Forged));
         assert_eq!(
             claim("sum v4 = v1 + v2"),
             Ok(Claim::Sum { whole: "v4".into(), parts: vec!["v1".into(), "v2".into()] })

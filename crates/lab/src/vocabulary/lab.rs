@@ -1,7 +1,7 @@
 //! A lab that makes sense: every name refers to something, every attachment is possible. Knows
 //! the meaning of a lab file; refuses to know addresses (see `wiring`) and how anything runs.
 
-use super::check::Statement;
+use super::check::{Claim, Statement};
 use super::faults::CableFault;
 use super::ordered::Ordered;
 use super::units::{BitRate, Seconds};
@@ -297,6 +297,12 @@ impl Lab {
     /// Everything that runs an agent: hosts, then switches that read source routes.
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         self.hosts.iter().chain(&self.switches).map(String::as_str)
+    }
+
+    /// Are frames sent that nobody may send?
+    pub(crate) fn forges(&self) -> bool {
+        let mut statements = self.checks.iter().chain(&self.goals);
+        statements.any(|statement| statement.claim == Claim::Forged)
     }
 
     /// A chain by name.

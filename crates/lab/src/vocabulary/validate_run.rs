@@ -233,6 +233,10 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
             let advice = "add capture: {links: true}, and cables between hosts and switches";
             Err(Fault::new(key, "is judged from captures at links, and there are none", advice))
         }
+        Claim::Forged if lab.cables.is_empty() || lab.users.is_some() || lab.chains.is_empty() => {
+            let advice = "use it where chains go by cables between hosts and switches, and users are no 5G users";
+            Err(Fault::new(key, "is about source routes, and nothing goes by any", advice))
+        }
         Claim::Streams if !lab.traffic.iter().any(|traffic| traffic.tool.is_tcp()) => {
             Err(Fault::new(key, "is about TCP, and there is none", "add traffic over TCP"))
         }
@@ -249,6 +253,7 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
         | Claim::Streams
         | Claim::Users
         | Claim::Route
+        | Claim::Forged
         | Claim::Compare { subject: None, .. } => Ok(()),
         Claim::Sum { whole, parts } => {
             let missing = parts.iter().chain([whole]).find(|name| !lab.functions.contains(name));

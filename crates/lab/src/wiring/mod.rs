@@ -4,6 +4,7 @@
 mod address;
 mod apply;
 mod plan;
+mod strange;
 
 pub(crate) use apply::{Namespaces, make};
 pub use plan::NoRoom;
@@ -11,3 +12,4 @@ pub(crate) use plan::{
     CONTROLLER, DATA_INTERFACE, MANAGEMENT_SWITCH, NodePlan, PortPlan, SOUTHBOUND_PORT, WiringPlan,
     controller_address, plan, switch_side,
 };
+pub(crate) use strange::{STRANGE_END, STRANGE_LINK, strange_node};

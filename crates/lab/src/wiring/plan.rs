@@ -5,6 +5,7 @@ use super::address::{
     self, CONTROLLER_NUMBER, DATA_NETWORK, HOST_NUMBER_FIRST, MANAGEMENT_NETWORK, Mac,
     SWITCH_NUMBER_FIRST,
 };
+use super::strange;
 use crate::vocabulary::{Lab, LinkEnd};
 use catena_model::topology::NodeRole;
 use ipnet::IpNet;
@@ -71,6 +72,14 @@ pub(crate) struct End {
     pub(crate) mac: Option<Mac>,
     pub(crate) addresses: Vec<IpNet>,
     pub(crate) is_in_bridge: bool,
+}
+
+impl End {
+    /// A link of a node.
+    pub(super) fn of_link(node: &str, interface: &str) -> Self {
+        let (namespace, interface) = (node.into(), interface.into());
+        Self { namespace, interface, mac: None, addresses: Vec::new(), is_in_bridge: false }
+    }
 }
 
 /// What comes in by one interface leaves by another.
@@ -216,7 +225,8 @@ fn underlay(lab: &Lab, plan: &mut WiringPlan) {
         let cable = lab.links.iter().find(|link| link.left == *node || link.right == *node);
         let data_mtu = cable.map_or(MANAGEMENT_MTU_BYTES, |link| link.mtu);
         let own = lab.cables.iter().flat_map(|cable| &cable.ends).filter(|end| end.node == *node);
-        let links = own.map(|end| end.interface.clone()).collect();
+        let links = own.map(|end| end.interface.clone()).chain(strange::link_of(lab, node));
+        let links = links.collect();
         plan.nodes.push(NodePlan { name: (*node).into(), role: *role, data, data_mtu, links });
     }
     for link in &lab.links {
@@ -236,14 +246,11 @@ fn underlay(lab: &Lab, plan: &mut WiringPlan) {
         let ends = [end(host, DATA_INTERFACE, DATA_NETWORK, 1), far];
         plan.cables.push(Cable { ends, mtu: MANAGEMENT_MTU_BYTES });
     }
+    let strange = strange::ends(lab).map(|ends| (ends, MANAGEMENT_MTU_BYTES));
+    plan.cables.extend(strange.map(|(ends, mtu)| Cable { ends, mtu }));
     for (index, cable) in lab.cables.iter().enumerate() {
-        let ends = cable.ends.each_ref().map(|LinkEnd { node, interface }| End {
-            namespace: node.clone(),
-            interface: interface.clone(),
-            mac: None,
-            addresses: Vec::new(),
-            is_in_bridge: false,
-        });
+        let ends = cable.ends.each_ref();
+        let ends = ends.map(|LinkEnd { node, interface }| End::of_link(node, interface));
         let mtu = cable.mtu;
         match through(lab).find(|(place, _)| *place == index) {
             None => plan.cables.push(Cable { ends, mtu }),

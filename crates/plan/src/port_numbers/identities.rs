@@ -16,6 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Identities {
     /// By pass.
     of: [NodeIdentity; NODE_ROUTE_IDENTITIES],
+    /// The blueprint by which the node was told of them: until it runs that, it divides by nothing.
+    #[serde(default)]
+    since: BlueprintNumber,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rest: Option<Rest>,
 }
@@ -58,9 +61,14 @@ impl PortNumbers {
     #[must_use]
     pub fn identities(&self) -> &[NodeIdentity] {
         match &self.identities {
-            Some(Identities { of, rest: None }) => of,
+            Some(Identities { of, rest: None, .. }) => of,
             _ => &[],
         }
+    }
+
+    /// The blueprint by which the node was told what it divides by.
+    pub(crate) fn identities_since(&self) -> BlueprintNumber {
+        self.identities.as_ref().map(|own| own.since).unwrap_or_default()
     }
 
     /// Has it links, and nothing to divide by?
@@ -78,7 +86,10 @@ impl PortNumbers {
         let has_links = !self.links.is_empty();
         let Some(own) = &mut self.identities else { return };
         if has_links {
-            own.rest = None;
+            if own.rest.take().is_some() {
+                // Its program had none of them meanwhile.
+                own.since = number;
+            }
             return;
         }
         let until = BlueprintNumber(number.0 + PATH_ID_QUARANTINE_BLUEPRINTS);
@@ -113,13 +124,17 @@ impl Free {
         self.all(books).len() >= NODE_ROUTE_IDENTITIES
     }
 
-    /// The lowest; none: too few are left.
-    pub(super) fn take(&mut self, books: &NumberBooks) -> Option<Identities> {
+    /// The lowest, given by this blueprint; none: too few are left.
+    pub(super) fn take(
+        &mut self,
+        books: &NumberBooks,
+        since: BlueprintNumber,
+    ) -> Option<Identities> {
         let free = self.all(books);
         let rest = free.len().checked_sub(NODE_ROUTE_IDENTITIES)?;
         let mut of: Vec<NodeIdentity> = free.drain(rest..).collect();
         of.reverse();
-        Some(Identities { of: of.try_into().ok()?, rest: None })
+        Some(Identities { of: of.try_into().ok()?, since, rest: None })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Switches and cables around a [`World`], and what its nodes tell of them.
 #![allow(clippy::unwrap_used)]
 
-use super::rig::{World, node};
+use super::rig::{PROTOCOL, World, node};
 use crate::{NodeFacts, WayBooks};
 use catena_model::NodeName;
 use catena_model::NodeProgram;
@@ -64,7 +64,7 @@ impl Fabric {
         for number in 1..=4 {
             let address = [192, 0, 2, u8::try_from(100 + number).unwrap()].into();
             let mut facts = NodeFacts::new(Underlay { address, mtu: 1_500 });
-            facts.is_connected = true;
+            (facts.is_connected, facts.protocol) = (true, PROTOCOL);
             world.inventory.switches.insert(switch(number), facts);
         }
         for (leaf, spine) in [(1, 3), (1, 4), (2, 3), (2, 4)] {

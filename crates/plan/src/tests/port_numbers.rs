@@ -128,8 +128,7 @@ fn plan(reconciler: &mut Reconciler, intent: &IndexedIntent, witness: &mut Witne
 fn restarted(reconciler: &Reconciler) -> Reconciler {
     let blueprint = reconciler.blueprint();
     let nodes = reconciler.inventory().all();
-    let nodes = nodes
-        .map(|(name, role, facts)| (name.clone(), NodePlace { underlay: facts.underlay, role }));
+    let nodes = nodes.map(|(name, role, facts)| (name.clone(), facts.place(role)));
     Reconciler::resume(stored(&blueprint.ledger), nodes.collect::<Vec<_>>(), versions(blueprint))
 }
 

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::fabric::{Fabric, programs, switch};
-use super::rig::{CUSTOMER, INTERNAL, World, id, node, port_id};
+use super::rig::{CUSTOMER, INTERNAL, PROTOCOL, World, id, node, port_id};
 use super::source_routes::{assert_active, carry};
 use crate::NodeFacts;
 use crate::check::tests::check;
@@ -87,7 +87,7 @@ fn row(switches: u32) -> (World, Fabric) {
     for number in 1..=switches {
         let address = [192, 0, 2, u8::try_from(100 + number).unwrap()].into();
         let mut facts = NodeFacts::new(Underlay { address, mtu: 1_500 });
-        facts.is_connected = true;
+        (facts.is_connected, facts.protocol) = (true, PROTOCOL);
         world.inventory.switches.insert(switch(number), facts);
         fabric.plug(&last, &switch(number));
         last = switch(number);
@@ -285,4 +285,74 @@ fn a_way_over_a_node_without_an_identity_is_refused_with_the_node() {
     numbers.insert(switch(2), book);
     let refused = named(&numbers).unwrap_err();
     assert!(refused.contains("comes by node 'host2' twice"), "{refused}");
+}
+
+#[test]
+fn a_chain_does_not_turn_over_a_node_of_an_older_version_and_names_it() {
+    for by in [LABELLED, NUMBERED] {
+        let since = by.capabilities().since_protocol;
+        for stranger in [switch(2), node(2)] {
+            let (mut world, fabric) = world();
+            let chain = world.chain(1, 1, &[12]);
+            fabric.settle(&mut world);
+            let former = world.status(chain).path;
+            // It speaks what the controller spoke before, goes on as it did, and is away.
+            let facts = world.inventory.facts_mut(&stranger).unwrap();
+            (facts.protocol, facts.is_connected) = (since - 1, false);
+            carry(&mut world, chain, by);
+            fabric.settle(&mut world);
+            let status = world.status(chain);
+            assert_eq!((status.state, status.path), (ChainState::Degraded, former));
+            for part in [stranger.as_str(), by.name(), "bring it up to date", "function 'v12'"] {
+                assert!(status.reason.contains(part), "{}", status.reason);
+            }
+            // What every version knows is carried.
+            carry(&mut world, chain, MARKED[0]);
+            fabric.settle(&mut world);
+            assert_ne!(world.status(chain).path, former);
+            carry(&mut world, chain, by);
+            let facts = world.inventory.facts_mut(&stranger).unwrap();
+            (facts.protocol, facts.is_connected) = (since, true);
+            fabric.settle(&mut world);
+            assert_active(&world, chain);
+            // What carries packets goes on, and its state says what may become of them.
+            let path = world.status(chain).path;
+            world.inventory.facts_mut(&stranger).unwrap().protocol = since - 1;
+            fabric.settle(&mut world);
+            let status = world.status(chain);
+            assert_eq!((status.state, status.path), (ChainState::Degraded, path));
+        }
+    }
+}
+
+#[test]
+fn no_chain_turns_to_numbers_that_a_node_on_the_way_does_not_divide_yet() {
+    let (mut world, fabric) = world();
+    let chain = world.chain(1, 1, &[12]);
+    fabric.settle(&mut world);
+    let former = world.status(chain).path;
+    // The controller was started anew, and has not heard of this switch since.
+    let facts = world.inventory.facts_mut(&switch(2)).unwrap();
+    let known = std::mem::take(&mut facts.acknowledged);
+    facts.is_connected = false;
+    carry(&mut world, chain, NUMBERED);
+    world.settle();
+    let status = world.status(chain);
+    assert_eq!((status.state, status.path), (ChainState::Updating, former));
+    assert!(status.reason.contains("node 'switch2' is not connected"), "{}", status.reason);
+    assert!(status.reason.contains("divides numbers of ways by"), "{}", status.reason);
+    let facts = world.inventory.facts_mut(&switch(2)).unwrap();
+    (facts.acknowledged, facts.is_connected) = (known, true);
+    fabric.settle(&mut world);
+    assert_active(&world, chain);
+    // What it divides by is given anew with its links, and known when it runs that program.
+    let mut unplugged = fabric.clone();
+    let ends = unplugged.wires.iter().flat_map(|wire| wire.ends.clone());
+    unplugged.absent = ends.filter(|(node, _)| *node == switch(2)).collect();
+    unplugged.settle(&mut world);
+    let given = |world: &World| world.blueprint.ledger.port_numbers[&switch(2)].identities_since();
+    let before = given(&world);
+    fabric.settle(&mut world);
+    assert!(given(&world) > before);
+    assert_active(&world, chain);
 }

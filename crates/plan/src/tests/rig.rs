@@ -17,6 +17,9 @@ use catena_wire::scalar::{MacAddr, Vni};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
+/// What all nodes speak, unless they are said not to.
+pub(crate) const PROTOCOL: u32 = 1_000;
+
 pub(crate) fn id(kind: u128, number: u32) -> Uuid {
     Uuid::from_u128((kind << 64) | u128::from(number))
 }
@@ -91,7 +94,7 @@ impl World {
             let underlay =
                 Underlay { address: [192, 0, 2, u8::try_from(number).unwrap()].into(), mtu: 1_500 };
             let mut facts = NodeFacts::new(underlay);
-            facts.is_connected = true;
+            (facts.is_connected, facts.protocol) = (true, PROTOCOL);
             inventory.nodes.insert(node(number), facts);
         }
         let blueprint = Blueprint::resume(Ledger::default(), BTreeMap::new());

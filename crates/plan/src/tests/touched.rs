@@ -5,7 +5,7 @@
 
 use super::index::{Write, apply, dangles, domain, tell, writes};
 use super::oracle::assert_programs;
-use super::rig::{CUSTOMER, INTERNAL, World, id, next, node, port_id, versions};
+use super::rig::{CUSTOMER, INTERNAL, PROTOCOL, World, id, next, node, port_id, versions};
 use super::stored::stored;
 use crate::{IndexedIntent, News, NodeNews, Reconciler, SliceBlock, SliceBook, draining};
 use catena_model::id::{InstanceId, NetworkId, PortId};
@@ -105,7 +105,7 @@ impl Domain {
                 let known = facts.map(|facts| facts.acknowledged).unwrap_or_default();
                 let running = if is_empty { catena_model::BlueprintNumber(0) } else { known };
                 let role = if is_switch { NodeRole::Switch } else { NodeRole::Host };
-                let place = NodePlace { underlay, role };
+                let place = NodePlace { underlay, role, protocol: PROTOCOL };
                 tell(&mut self.reconciler, number, NodeNews::Met { place, running });
             }
             Turn::Lose(number) => tell(&mut self.reconciler, number, NodeNews::Lost),
@@ -138,9 +138,7 @@ impl Domain {
                 let (ledger, number) = (stored(&blueprint.ledger), blueprint.number);
                 let told = versions(blueprint);
                 let nodes = self.reconciler.inventory().all();
-                let nodes = nodes.map(|(name, role, facts)| {
-                    (name.clone(), NodePlace { underlay: facts.underlay, role })
-                });
+                let nodes = nodes.map(|(name, role, facts)| (name.clone(), facts.place(role)));
                 let resumed = Reconciler::resume(ledger, nodes.collect::<Vec<_>>(), told);
                 let book = SliceBook::resume(self.blocks.values().cloned());
                 self.reconciler = resumed.with_slices(book, number);

@@ -21,12 +21,12 @@ pub(crate) struct Exits {
 }
 
 impl Exits {
-    /// Those of a program.
+    /// Those of a program. `divides_as`: those before, if what the node divides by is the same.
     ///
     /// # Errors
     /// Two numbers are the same link's, one leads to a port that the program does not hold, or something that
     /// the node should divide by can be divided.
-    pub(super) fn of(entries: &Entries) -> Result<Self, CompileError> {
+    pub(super) fn of(entries: &Entries, divides_as: Option<&Self>) -> Result<Self, CompileError> {
         let (mut exits, mut known) = (Self::default(), BTreeSet::new());
         for exit in entries.exits.values() {
             match &exit.to {
@@ -43,7 +43,10 @@ impl Exits {
                 }
             }
         }
-        exits.reducers = reducers(entries)?;
+        exits.reducers = match divides_as {
+            Some(former) => Arc::clone(&former.reducers),
+            None => reducers(entries)?,
+        };
         Ok(exits)
     }
 
@@ -86,4 +89,45 @@ fn reducers(entries: &Entries) -> Result<Arc<[Reducer]>, CompileError> {
         polynomial.map(Reducer::new).ok_or(refused)
     };
     entries.identities.values().zip(0..).map(reducer).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::tables::Tables;
+    use catena_model::entry::Program;
+    use catena_model::program::ExitEntry;
+    use catena_model::source_route::NodeIdentity;
+    use catena_model::{BlueprintNumber, NodeName};
+
+    #[test]
+    fn remainders_are_not_made_anew_while_a_node_divides_by_the_same() {
+        let mut entries = Entries::default();
+        let link = |entries: &mut Entries, number: u8| {
+            let number = PortNumber::new(number).unwrap();
+            let exit = ExitEntry { number, to: ExitPlace::Link(format!("eth{number}")) };
+            entries.exits.insert(number, Arc::new(exit));
+        };
+        let identity = |place: usize| {
+            let entry = IdentityEntry { pass: 0, identity: NodeIdentity::all()[place] };
+            (entry.pass, Arc::new(entry))
+        };
+        link(&mut entries, 1);
+        entries.identities.extend([identity(0)]);
+        let follow = |tables: &Tables, entries: &Entries| {
+            let number = BlueprintNumber(tables.number.0 + 1);
+            tables.following(&Program::new(number, entries.clone())).unwrap()
+        };
+        let first = follow(&Tables::empty(NodeName::new("leaf1").unwrap()), &entries);
+        assert_eq!(first.exits.reducers().len(), 1);
+        link(&mut entries, 2);
+        let second = follow(&first, &entries);
+        assert_eq!(second.exits.links().count(), 2);
+        assert!(Arc::ptr_eq(first.exits.reducers(), second.exits.reducers()));
+        entries.identities.extend([identity(1)]);
+        let third = follow(&second, &entries);
+        assert!(!Arc::ptr_eq(second.exits.reducers(), third.exits.reducers()));
+        entries.identities.clear();
+        assert!(follow(&third, &entries).exits.reducers().is_empty());
+    }
 }

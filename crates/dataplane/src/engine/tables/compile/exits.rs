@@ -16,10 +16,13 @@ impl Following<'_> {
     pub(super) fn follow_exits(&mut self) -> Result<(), CompileError> {
         let has_ports =
             |entries: &Entries| entries.exits.values().any(|exit| exit.link().is_none());
-        let are_others = !edits(&self.former.entries.exits, &self.entries.exits).is_empty()
-            || !edits(&self.former.entries.identities, &self.entries.identities).is_empty();
+        let former = &self.former.entries;
+        let divides_otherwise = !edits(&former.identities, &self.entries.identities).is_empty();
+        let are_others = divides_otherwise || !edits(&former.exits, &self.entries.exits).is_empty();
         if are_others || has_ports(self.entries) {
-            self.next.exits = Arc::new(Exits::of(self.entries)?);
+            // The tables of remainders are what takes the longest, and each has kilobytes.
+            let divides_as = (!divides_otherwise).then_some(&*self.former.exits);
+            self.next.exits = Arc::new(Exits::of(self.entries, divides_as)?);
         }
         for (_, _, onward) in edits(&self.former.entries.onward, &self.entries.onward) {
             onward.map_or(Ok(()), |way| check((way.to, &way.ports), &way.detours))?;
