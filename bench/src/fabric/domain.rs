@@ -60,7 +60,7 @@ impl Domain {
     pub(crate) fn headers(&self) -> Vec<PathHeader> {
         let (ledger, inventory) = (&self.blueprint().ledger, self.reconciler.inventory());
         let paths = ledger.paths.values();
-        paths.flat_map(|path| path_headers(ledger, path, inventory.nodes.keys())).collect()
+        paths.flat_map(|path| path_headers(ledger, path, inventory)).collect()
     }
 
     fn tell(&mut self, node: &NodeName, news: NodeNews) {

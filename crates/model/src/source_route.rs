@@ -158,6 +158,10 @@ pub fn behind(hops: &[HopEntry], place: usize) -> impl Iterator<Item = usize> + 
     reached.take(ROUTE_FUNCTIONS_MAX - 1)
 }
 
+/// The version of the protocol since which a node keeps what is left of a header while one of its functions has the
+/// packet. One of before ends a frame that names more than the function.
+pub const RESTS_SINCE_PROTOCOL: u32 = 10;
+
 /// The ports and detours of a header: of ways that it leads along, one behind the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JoinedWay {

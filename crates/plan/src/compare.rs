@@ -120,7 +120,7 @@ fn single_legs(path: &PathRecord, outcome: &Blueprint, inventory: &Inventory) ->
 /// longest.
 fn route_legs(path: &PathRecord, outcome: &Blueprint, inventory: &Inventory) -> Vec<ComparedLeg> {
     let mut legs = Legs::new();
-    for header in headers(&outcome.ledger, path, inventory.nodes.keys()) {
+    for header in headers(&outcome.ledger, path, inventory) {
         let Header { mut from, to, way } = header;
         let mut taken = 0;
         for (place, instance, ports) in to {

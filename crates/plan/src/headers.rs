@@ -1,6 +1,7 @@
 //! The headers of packets on source routes, as edges write them along a path: to which functions each leads, and with
 //! which ports. Knows hops, ways and numbers; refuses to know what is in force where.
 
+use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::{Ledger, PathRecord};
 use crate::onward::Onward;
 use crate::{routing, way_detours};
@@ -28,12 +29,12 @@ pub(crate) struct Header<'p> {
 pub(crate) fn headers<'p>(
     ledger: &Ledger,
     path: &'p PathRecord,
-    hosts: impl Iterator<Item = &'p NodeName> + Clone,
+    inventory: &'p Inventory,
 ) -> Vec<Header<'p>> {
     let mut found = Vec::new();
-    for start in path.starts(hosts) {
+    for start in path.starts(inventory.nodes.keys()) {
         for met in combinations(path) {
-            let walk = Walk { ledger, path, met: &met };
+            let walk = Walk { ledger, inventory, path, met: &met };
             found.extend(walk.through(start));
             found.extend(walk.to_taps(start));
         }
@@ -46,10 +47,10 @@ pub(crate) fn headers<'p>(
 pub fn path_headers<'p>(
     ledger: &Ledger,
     path: &'p PathRecord,
-    hosts: impl Iterator<Item = &'p NodeName> + Clone,
+    inventory: &'p Inventory,
 ) -> Vec<PathHeader> {
     let mut known = BTreeSet::new();
-    let mut found = headers(ledger, path, hosts);
+    let mut found = headers(ledger, path, inventory);
     found.sort_by_key(|header| header.to.first().map(|(place, ..)| *place));
     let told = found.into_iter().map(|Header { from, to, way }| PathHeader {
         from: from.clone(),
@@ -82,6 +83,7 @@ fn combinations(path: &PathRecord) -> BTreeSet<Vec<usize>> {
 /// The way of a flow that meets these instances.
 struct Walk<'w, 'p> {
     ledger: &'w Ledger,
+    inventory: &'p Inventory,
     path: &'p PathRecord,
     met: &'w [usize],
 }
@@ -101,15 +103,17 @@ impl<'p> Walk<'_, 'p> {
         Some((ports, way_detours::entries(&self.ledger.detours, from, &to.node)))
     }
 
-    /// Does a node that writes headers know the way between instances?
-    fn knows(&self, holder: &NodeName, from: &InstanceEntry, to: &InstanceEntry) -> bool {
+    /// Do headers of a node lead on from an instance to another?
+    fn leads_on(&self, holder: &NodeName, from: &InstanceEntry, to: &InstanceEntry) -> bool {
         let way = Onward {
             holder: holder.clone(),
             from: from.node.clone(),
             to: to.node.clone(),
             port: to.ingress,
         };
-        *holder == from.node || self.ledger.paths.sends().onward().has(&way)
+        let is_kept = self.inventory.nodes.get(&from.node).is_some_and(NodeFacts::keeps_rests);
+        let is_known = *holder == from.node || self.ledger.paths.sends().onward().has(&way);
+        is_kept && is_known
     }
 
     fn through(&self, start: &'p NodeName) -> Vec<Header<'p>> {
@@ -142,7 +146,7 @@ impl<'p> Walk<'_, 'p> {
         let mut last = to;
         for next in behind(&self.path.hops, place) {
             let joined = self.instance(next).and_then(|instance| {
-                self.knows(from, last, instance).then_some(())?;
+                self.leads_on(from, last, instance).then_some(())?;
                 let (ports, detours) = self.leg(&last.node, instance)?;
                 let way = header.way.and((&ports, &detours), self.path.encapsulation)?;
                 Some((instance, way))

@@ -3,6 +3,7 @@
 use crate::cables::ToldLinks;
 use catena_model::id::{InstanceId, PortId};
 use catena_model::program::Underlay;
+use catena_model::source_route::RESTS_SINCE_PROTOCOL;
 use catena_model::topology::{NodePlace, NodeRole};
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use imbl::OrdSet;
@@ -45,6 +46,12 @@ impl NodeFacts {
             refusal: None,
             links: None,
         }
+    }
+
+    /// Does the node keep what is left of a header while a function of its has the packet?
+    #[must_use]
+    pub const fn keeps_rests(&self) -> bool {
+        self.protocol >= RESTS_SINCE_PROTOCOL
     }
 
     /// What must be known of the node while it is away.

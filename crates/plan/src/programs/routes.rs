@@ -1,6 +1,7 @@
 //! Port numbers and routes in programs: which entries differ where numbers, ways or whoever sends differ.
 
 use super::update::{Update, set};
+use crate::inventory::NodeFacts;
 use crate::onward::Onward;
 use crate::port_numbers::{NumberBooks, PortNumbers, changed};
 use crate::routing;
@@ -106,6 +107,10 @@ impl Update<'_> {
         for node in self.turned() {
             touched.extend(now.from(node).filter(|way| !self.is_same_way(node, &way.to)));
         }
+        let (before, after) = (self.from.nodes, self.to.nodes);
+        let turned =
+            after.keys().filter(|node| keeps_rests(before, node) != keeps_rests(after, node));
+        touched.extend(turned.flat_map(|node| now.from(node)));
         let touched: Vec<Onward> = touched.into_iter().cloned().collect();
         touched.iter().for_each(|way| self.make_onward(way));
     }
@@ -117,7 +122,7 @@ impl Update<'_> {
         let Onward { holder, from, to: end, port } = way;
         let is_held = to.paths.sends().onward().has(way);
         let ports = routing::ports((to.ways, to.port_numbers), from, (end, *port));
-        let ports = ports.filter(|_| is_held);
+        let ports = ports.filter(|_| is_held && keeps_rests(to.nodes, from));
         if let Some(entries) = self.programs.entries_mut(holder) {
             let key = (from.clone(), end.clone(), *port);
             if entries.onward.len() >= NODE_ONWARD_MAX && !entries.onward.contains_key(&key) {
@@ -180,6 +185,10 @@ impl Update<'_> {
             set(&mut entries.routes, (end, port), entry);
         }
     }
+}
+
+fn keeps_rests(nodes: &BTreeMap<NodeName, NodeFacts>, node: &NodeName) -> bool {
+    nodes.get(node).is_some_and(NodeFacts::keeps_rests)
 }
 
 /// What is kept of the way from a node to another.

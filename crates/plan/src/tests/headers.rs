@@ -2,13 +2,14 @@
 #![allow(clippy::unwrap_used)]
 
 use super::fabric::{acknowledge_everywhere, programs};
+use super::oracle::assert_programs;
 use super::rig::{CUSTOMER, World, id, node, port_id};
 use super::source_routes::{assert_active, carry, routed_chain, world};
 use crate::route::{Border, pathlets};
 use catena_model::id::{ChainId, FunctionId};
 use catena_model::program::DetourEntry;
 use catena_model::resource::Encapsulation;
-use catena_model::source_route::JoinedWay;
+use catena_model::source_route::{JoinedWay, RESTS_SINCE_PROTOCOL};
 use catena_model::status::PathHeader;
 use catena_model::topology::PortNumber;
 use proptest::collection::vec;
@@ -94,7 +95,7 @@ proptest! {
 fn headers(world: &World, chain: ChainId) -> Vec<PathHeader> {
     let ledger = &world.blueprint.ledger;
     let (_, path) = ledger.current(chain).next().unwrap();
-    crate::path_headers(ledger, path, world.inventory.nodes.keys())
+    crate::path_headers(ledger, path, &world.inventory)
 }
 
 fn told(headers: &[PathHeader]) -> Vec<(String, Vec<String>, usize)> {
@@ -180,6 +181,25 @@ fn a_chain_that_begins_anywhere_has_its_long_header_written_by_its_first_functio
     assert_eq!(of("host1"), [("host1".to_owned(), names(&[12]), 5)]);
     assert_eq!(of("host2"), [("host2".to_owned(), names(&[13, 14]), 10)]);
     assert!(programs(&world)[&node(1)].onward.is_empty());
+}
+
+#[test]
+fn a_header_ends_at_a_node_of_a_version_that_would_not_keep_what_is_left() {
+    let (mut world, fabric) = world();
+    let chain = routed_chain(&mut world, 1, &[12, 13, 14]);
+    world.inventory.facts_mut(&node(3)).unwrap().protocol = RESTS_SINCE_PROTOCOL - 1;
+    fabric.settle(&mut world);
+    assert_active(&world, chain);
+    let path = world.status(chain).path;
+    let lengths = |world: &World| {
+        headers(world, chain).iter().map(|header| header.instances.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(lengths(&world), [2, 1]);
+    assert_programs(&world.blueprint, &world.intent, &world.inventory);
+    world.inventory.facts_mut(&node(3)).unwrap().protocol = RESTS_SINCE_PROTOCOL;
+    fabric.settle(&mut world);
+    assert_eq!((lengths(&world), world.status(chain).path), (vec![3], path));
+    assert_programs(&world.blueprint, &world.intent, &world.inventory);
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn routes(ledger: &Ledger, inventory: &Inventory, node: &NodeName) -> Vec<RouteE
 
 /// The ways between other nodes that headers written at a node may hold: for each function that it sends to, those from
 /// there to the next, and so on, as long as the next one's instance is known by the flow alone.
-fn onward(ledger: &Ledger, node: &NodeName) -> Vec<OnwardEntry> {
+fn onward(ledger: &Ledger, inventory: &Inventory, node: &NodeName) -> Vec<OnwardEntry> {
     let mut found: BTreeMap<(NodeName, NodeName, PortId), OnwardEntry> = BTreeMap::new();
     let joins = |path: &&PathRecord| {
         let numbered = path.encapsulation == Encapsulation::SourceRoutePolka;
@@ -143,6 +143,9 @@ fn onward(ledger: &Ledger, node: &NodeName) -> Vec<OnwardEntry> {
                     .iter()
                     .flat_map(|from| next.instances.iter().map(move |to| (from, to)))
                     .filter(|(from, _)| from.node != *node)
+                    .filter(|(from, _)| {
+                        inventory.nodes.get(&from.node).is_some_and(|n| n.protocol >= 10)
+                    })
                 {
                     let entry = way(ledger, &from.node, &to.node, to.ingress);
                     let key = (from.node.clone(), to.node.clone(), to.ingress);
@@ -155,12 +158,7 @@ fn onward(ledger: &Ledger, node: &NodeName) -> Vec<OnwardEntry> {
 }
 
 /// May packets be at a node when it is this function's turn? Where they may be anywhere, no host is told of more.
-fn writes(
-    path: &PathRecord,
-    node: &NodeName,
-    through: &[&HopEntry],
-    turn: usize,
-) -> bool {
+fn writes(path: &PathRecord, node: &NodeName, through: &[&HopEntry], turn: usize) -> bool {
     for before in through[..turn].iter().rev() {
         if before.instances.iter().any(|one| one.node == *node) {
             return true;
@@ -245,7 +243,7 @@ fn program(
     program.exits = exits(ledger, node, &program.ports);
     program.identities = identities(ledger, node);
     program.routes = routes(ledger, inventory, node);
-    program.onward = onward(ledger, node);
+    program.onward = onward(ledger, inventory, node);
     add_paths(&mut program, ledger, inventory);
     add_networks(&mut program, intent);
     Some(program)

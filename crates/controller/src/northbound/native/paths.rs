@@ -34,7 +34,7 @@ fn with_routes(view: &View, report: PathReport) -> PathReport {
     let path = blueprint.ledger.paths.get(&report.path).filter(|_| view.identity.sees_all());
     let Some(path) = path else { return report };
     let routes = catena_plan::path_routes(&blueprint.ledger, inventory, path);
-    let headers = catena_plan::path_headers(&blueprint.ledger, path, inventory.nodes.keys());
+    let headers = catena_plan::path_headers(&blueprint.ledger, path, inventory);
     PathReport { routes, headers, ..report }
 }
 

@@ -24,7 +24,8 @@ use super::slices::Scope;
 use catena_model::entry::{Entries, Program};
 use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::limits::{
-    NODE_ADDRESSES_MAX, NODE_ONWARD_MAX, NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX, NODE_SLICES_MAX,
+    NODE_ADDRESSES_MAX, NODE_ONWARD_MAX, NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX,
+    NODE_SLICES_MAX,
 };
 use catena_model::{NodeProgram, PathId};
 use imbl::OrdMap;
