@@ -10,6 +10,7 @@ use catena_model::resource::{
     IpFamily, Label, NamespaceRef, Network, OwnTraffic, Port, PortBounds, ServiceFunction, Subnet,
     Transport, TupleMapping,
 };
+use catena_model::setup::Setup;
 use catena_model::{NodeName, ProjectId};
 use catena_plan::IndexedIntent;
 use catena_wire::scalar::{MacAddr, Vni};
@@ -156,6 +157,7 @@ impl Tenants {
             rules: vec![rule],
             encapsulation: Encapsulation::SourceRouteNative,
             declared_correlation: None,
+            setup: Setup::default(),
             is_symmetric: to.is_some(),
             context: Vec::new(),
             number,

@@ -7,6 +7,7 @@
 mod kernel_path;
 mod links;
 mod ports;
+mod setups;
 
 use links::LinkTroubles;
 use ports::Leaving;
@@ -85,6 +86,8 @@ pub(crate) struct Node {
     /// How the links are.
     links: LinkStates,
     link_troubles: LinkTroubles,
+    /// The data plane was told that there is a session with the controller.
+    told_presence: bool,
 }
 
 /// How far the data plane of this connection has come with the kernel's tables.
@@ -129,6 +132,7 @@ impl Node {
             programmed: watch::Sender::new(Links::default()),
             links: LinkStates::default(),
             link_troubles: LinkTroubles::default(),
+            told_presence: false,
         }
     }
 
@@ -181,6 +185,7 @@ impl Node {
         self.follow_underlay();
         self.hinder_ports();
         self.tell_carriers();
+        self.tell_presence();
         if self.link_troubles.release(now) {
             self.tell_links();
         }
@@ -235,6 +240,9 @@ impl Node {
             SessionEvent::Message(ToAgent { message: Some(message) }) => match message {
                 to_agent::Message::Delta(delta) => self.take_delta(delta),
                 to_agent::Message::Question(question) => self.ask(question),
+                to_agent::Message::FlowAnswers(answers) => {
+                    self.pass_answers(answers);
+                }
                 to_agent::Message::Welcome(_) => {}
             },
             // A kind of message that this version does not know.
@@ -300,6 +308,7 @@ impl Node {
                 self.interfaces.tell_underlay_devices(outgoing.clone());
                 self.link = Some(outgoing);
                 self.link_troubles.forget();
+                self.told_presence = false;
                 let resumed = state.program_number > 0;
                 let is_other = self.absence.answered(state.process_id, was_started, resumed);
                 self.interfaces.found(is_other);
@@ -327,6 +336,7 @@ impl Node {
                     };
                 }
                 from_dataplane::Message::LinksUnheard(unheard) => self.take_unheard(&unheard),
+                from_dataplane::Message::FlowsAsked(asked) => self.ask_for_flows(asked),
                 from_dataplane::Message::State(_)
                 | from_dataplane::Message::KernelUnderlayResult(_)
                 | from_dataplane::Message::UnderlayDevicesResult(_) => {}

@@ -1,4 +1,4 @@
-//! `catena chain`: deploy and undeploy a chain document, move a chain to another encapsulation, list
+//! `catena chain`: deploy and undeploy a chain document, move a chain to another encapsulation or set-up, list
 //! chains, show one with its counters.
 
 use crate::chain_show;
@@ -9,10 +9,11 @@ use crate::output::{Format, block, say, table, tell};
 use crate::receipt;
 use crate::watch::{self, WatchForm};
 use catena_client::deploy::{Applied, ChainDocument, DeployError, Deployed, Deployment};
-use catena_client::{Client, Draft};
+use catena_client::{ChainChange, Client, Draft};
 use catena_model::check::CheckReport;
 use catena_model::preview::{self, ApplyRequest, Draining};
 use catena_model::resource::Encapsulation;
+use catena_model::setup::Setup;
 use catena_model::status::{ChainReport, ChainState, ChainSummary};
 use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -31,13 +32,18 @@ pub(crate) enum ChainCommand {
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
     },
-    /// Move a chain to another encapsulation, under its traffic.
+    /// Move a chain to another encapsulation or set-up, under its traffic.
+    #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
     Update {
         /// Name or id.
         name: String,
         /// What carries it from now on.
-        #[arg(long, value_parser = encapsulations())]
-        encapsulation: Encapsulation,
+        #[arg(long, group = "change", value_parser = encapsulations())]
+        encapsulation: Option<Encapsulation>,
+        /// When the controller is asked for its flows from now on: never, or with the first packet of each; then
+        /// what nobody answers for is dropped, or ordinary traffic.
+        #[arg(long, group = "change", value_parser = setups())]
+        setup: Option<Setup>,
         /// How it is printed.
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
@@ -88,8 +94,9 @@ pub(crate) fn run(connection: &Connection, command: ChainCommand) -> Result<(), 
     let client = connection.client()?;
     match command {
         ChainCommand::Deploy { file, repeat, output } => deploy(&client, &file, repeat, output),
-        ChainCommand::Update { name, encapsulation, output } => {
-            say_changed(&client.move_chain(&name, encapsulation)?, output)
+        ChainCommand::Update { name, encapsulation, setup, output } => {
+            let change = ChainChange { encapsulation, setup };
+            say_changed(&client.change_chain(&name, &change)?, output)
         }
         ChainCommand::Undeploy { file } => undeploy(&client, &file),
         ChainCommand::List { output } => {
@@ -110,6 +117,12 @@ pub(crate) fn run(connection: &Connection, command: ChainCommand) -> Result<(), 
 fn encapsulations() -> impl TypedValueParser<Value = Encapsulation> {
     let names = PossibleValuesParser::new(Encapsulation::ALL.map(Encapsulation::name));
     names.try_map(|name| Encapsulation::of_name(&name).ok_or("there is no such encapsulation"))
+}
+
+/// The names of set-ups, and what they stand for.
+fn setups() -> impl TypedValueParser<Value = Setup> {
+    let names = PossibleValuesParser::new(Setup::ALL.map(Setup::name));
+    names.try_map(|name| Setup::named(&name).ok_or("there is no such set-up"))
 }
 
 /// Reads a document of one chain.

@@ -4,6 +4,7 @@
 use crate::failure::Failure;
 use crate::output::{Format, Table, block, say, table, tell};
 use catena_model::account::{HopCounters, Volume};
+use catena_model::setup::ChainSetups;
 use catena_model::status::{
     ChainAtNode, ChainReport, LostOnReturn, PathInstance, PathReport, SilentNode,
 };
@@ -47,6 +48,9 @@ pub(crate) fn show(report: &ChainReport, output: Format) -> Result<(), Failure> 
                 say!("{line}");
             }
         }
+        if let Some(line) = setup_line(report) {
+            say!("{line}");
+        }
         for line in remarks(report) {
             say!("{line}");
         }
@@ -54,6 +58,26 @@ pub(crate) fn show(report: &ChainReport, output: Format) -> Result<(), Failure> 
             say!("instance {} {}", instance.name, instance.health.name());
         }
     })
+}
+
+/// When the controller is asked for flows, and how often it was; none: it is not, and was not.
+fn setup_line(report: &ChainReport) -> Option<String> {
+    let ChainReport { setup, setups, .. } = report;
+    if setup.is_proactive() && setups.is_none() {
+        return None;
+    }
+    let ChainSetups { asked, asked_again, answered, unfit, unanswered, held } =
+        setups.unwrap_or_default();
+    let mut line = format!(
+        "set-up {}   {asked} flows asked for, {answered} answered, {unanswered} not; {held} packets held",
+        setup.name()
+    );
+    for (count, what) in [(asked_again, "asked for again"), (unfit, "answers that did not fit")] {
+        if count > 0 {
+            line.push_str(&format!(", {count} {what}"));
+        }
+    }
+    Some(line)
 }
 
 /// The functions in order, taps marked.

@@ -14,4 +14,5 @@ mod slices;
 pub use client::{API_PORT, Client, Kind};
 pub use draft::Draft;
 pub use error::ClientError;
+pub use native::ChainChange;
 pub use slices::Made;

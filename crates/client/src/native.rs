@@ -9,6 +9,7 @@ use catena_model::discovery::LinkReport;
 use catena_model::event::EventLine;
 use catena_model::explain::{ExplainQuery, ExplainReport};
 use catena_model::resource::{ContextHeader, Encapsulation, FailurePolicy, FunctionSettings};
+use catena_model::setup::Setup;
 use catena_model::status::{
     ChainReport, ChainSummary, Comparison, FunctionReport, GraphReport, InstanceReport, NodeDetail,
     NodeReport, PathReport, Receipt,
@@ -17,6 +18,15 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::ops::ControlFlow;
+
+/// What is to be changed of a chain; what is not given stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChainChange {
+    /// What carries it from now on.
+    pub encapsulation: Option<Encapsulation>,
+    /// When the controller is asked for its flows from now on.
+    pub setup: Option<Setup>,
+}
 
 impl Client {
     /// The state of every chain.
@@ -161,8 +171,21 @@ impl Client {
         chain: &str,
         encapsulation: Encapsulation,
     ) -> Result<ChainReport, ClientError> {
-        let path = format!("/v1/chains/{}", escape(chain));
-        self.patch(&path, &json!({"encapsulation": encapsulation}))
+        self.change_chain(chain, &ChainChange { encapsulation: Some(encapsulation), setup: None })
+    }
+
+    /// Changes of a chain what is given, under its traffic; the receipt is that of this change.
+    ///
+    /// # Errors
+    /// When there is no such chain, something of it does not go with the change, or the controller refuses.
+    pub fn change_chain(
+        &self,
+        chain: &str,
+        change: &ChainChange,
+    ) -> Result<ChainReport, ClientError> {
+        let ChainChange { encapsulation, setup } = change;
+        let body = json!({"encapsulation": encapsulation, "setup": setup});
+        self.patch(&format!("/v1/chains/{}", escape(chain)), &body)
     }
 
     /// Every instance of every service function.

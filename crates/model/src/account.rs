@@ -6,6 +6,7 @@
 use crate::drop_reason::DropReason;
 use crate::id::{BlueprintNumber, ChainId, InstanceId, NodeName, PathId, PortId, SliceId};
 use crate::kernel::KernelCounters;
+use crate::setup::SetupCounters;
 use crate::slice_wait::SliceWait;
 use crate::status::InstanceHealth;
 use serde::{Deserialize, Serialize};
@@ -335,6 +336,9 @@ pub struct NodeCounters {
     /// What was forgotten for want of room.
     #[serde(default)]
     pub crowded: CrowdedCounters,
+    /// Flows that the controller was asked for.
+    #[serde(default, skip_serializing_if = "SetupCounters::is_none")]
+    pub setups: SetupCounters,
     /// Who counted.
     #[serde(default)]
     pub dataplane: DataplaneLife,
@@ -356,6 +360,7 @@ impl NodeCounters {
             chains: Vec::new(),
             health: Vec::new(),
             crowded: CrowdedCounters::default(),
+            setups: SetupCounters::default(),
             dataplane: DataplaneLife::default(),
         }
     }

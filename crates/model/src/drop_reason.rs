@@ -105,6 +105,10 @@ drop_reasons! {
     MtuUntold "mtu_untold" "The packet is larger than the underlay takes, and so many of its port were answered lately that this one was not.",
     SliceRateExceeded "slice_rate_exceeded" "The packet is over the rate of its slice.",
     SliceQueueFull "slice_queue_full" "Too many packets of slices wait for their turn.",
+    SetupFlowFull "setup_flow_full" "As many packets of the flow are held as may be until the controller has answered for it.",
+    SetupNodeFull "setup_node_full" "Too many packets or flows of the port or the node wait for an answer of the controller.",
+    SetupRateExceeded "setup_rate_exceeded" "The port brings more new flows a second than the controller may be asked for.",
+    SetupUnanswered "setup_unanswered" "The controller is away, or did not answer for the flow in time, and its chain drops packets then.",
     TransmitFailed "transmit_failed" "The kernel refused to send the frame.",
     BuffersExhausted "buffers_exhausted" "No packet buffer was free.",
 }

@@ -8,8 +8,8 @@
 use crate::id::{ChainId, NetworkId, NodeName, PathId, PortId, RuleId, SliceId};
 use crate::program::{
     ChainEntry, ExitEntry, IdentityEntry, MacEntry, NeighbourEntry, NetworkEntry, NodeEntry,
-    OnwardEntry, PathEntry, PinEntry, PortEntry, RouteEntry, RuleEntry, SliceEntry, SlicePathEntry,
-    TunnelEntry,
+    OnwardEntry, PathEntry, PinEntry, PortEntry, RouteEntry, RuleEntry, SetupEntry, SliceEntry,
+    SlicePathEntry, TunnelEntry,
 };
 use crate::topology::PortNumber;
 use crate::{BlueprintNumber, NodeProgram};
@@ -335,6 +335,8 @@ kinds! {
     /// Ways between other nodes, for headers over several functions.
     Onward onward: (NodeName, NodeName, PortId) => OnwardEntry,
         if |key, entry| (&key.0, &key.1, key.2) == (&entry.from, &entry.node, entry.to);
+    /// The paths whose flows the controller is asked for.
+    Setup setups: PathId => SetupEntry, if |key, entry| *key == entry.path;
 }
 
 impl Entries {
@@ -372,6 +374,7 @@ impl Entries {
             routes: list(&self.routes),
             identities: list(&self.identities),
             onward: list(&self.onward),
+            setups: list(&self.setups),
         }
     }
 }
@@ -450,6 +453,7 @@ impl NodeProgram {
             onward: table(&self.onward, |_, entry| {
                 (entry.from.clone(), entry.node.clone(), entry.to)
             }),
+            setups: table(&self.setups, |_, entry| entry.path),
         }
     }
 }

@@ -53,6 +53,7 @@ declined! {
     TapElsewhere "tap_elsewhere" "A tap of its path is on another node.",
     SourceRouted "source_routed" "It goes by a source route, which the kernel does not write.",
     Rewritten "rewritten" "More than its destination MAC changes.",
+    NotSetUp "not_set_up" "The controller has yet to answer for its flow.",
     TooManyGuards "too_many_guards" "It is on more paths and networks than a transform can depend on.",
     NoAccount "no_account" "Every account of the kernel is taken.",
     NoInterface "no_interface" "A port that it leaves by is not known to the kernel.",

@@ -25,6 +25,7 @@ pub mod preview;
 pub mod program;
 pub mod question;
 pub mod resource;
+pub mod setup;
 pub mod slice;
 pub mod slice_wait;
 pub mod source_route;

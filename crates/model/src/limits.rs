@@ -133,6 +133,24 @@ limits! {
         "Ports of a way in polka: the first is taken before there is a number, which has 128 bytes for all others.";
     NODE_ROUTE_IDENTITIES: usize = 2, "polynomials",
         "What a node divides numbers of ways by in polka, one for each pass; there are 4,080, so nodes with links beyond the 2,040th have none.";
+    SETUP_IDLE_MS: u32 = 60_000, "milliseconds",
+        "A pause after which a flow of a chain with reactive set-up is asked for again.";
+    SETUP_FLOW_PACKETS_MAX: usize = 16, "packets",
+        "Packets of one flow that are held until its set-up is answered.";
+    SETUP_NODE_PACKETS_MAX: usize = 512, "packets",
+        "Packets that are held so at one node, of each of its workers; a port may have four times as many as are left for others.";
+    SETUP_PORT_FLOWS_MAX: usize = 256, "flows",
+        "Flows of one port whose set-up is not answered yet.";
+    SETUP_PORT_FLOWS_PER_SECOND: u32 = 10_000, "flows per second",
+        "Flows of one port that the controller is asked for; of each worker of its node.";
+    SETUP_PORT_FLOWS_BURST: u32 = 256, "flows",
+        "How many of these may come at once.";
+    SETUP_ASK_AGAIN_MS: u64 = 50, "milliseconds",
+        "How long an answer is waited for before the controller is asked for the flow once more.";
+    SETUP_WAIT_MS: u64 = 1_000, "milliseconds",
+        "How long packets of a flow are held; then the controller counts as away for it.";
+    SETUP_MESSAGE_FLOWS_MAX: usize = 256, "flows",
+        "Flows that one message asks for, or answers.";
     ROUTE_PORTS_MAX: usize = 128, "port numbers",
         "Ports of one source route at most, those of hosts counted.";
     PATH_ID_QUARANTINE_BLUEPRINTS: u64 = 16, "blueprints",

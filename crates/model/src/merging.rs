@@ -23,6 +23,7 @@ impl NodeCounters {
         let is_same = |one: &ChainCounters, other: &ChainCounters| one.path == other.path;
         merge_lines(&mut self.chains, &other.chains, is_same, ChainCounters::merge);
         self.crowded.merge(&other.crowded);
+        self.setups.merge(&other.setups);
     }
 }
 

@@ -14,6 +14,7 @@ use crate::resource::{
     Attachment, ContextHeader, Encapsulation, FailurePolicy, FlowField, IpFamily, Transport,
     TuplePattern,
 };
+pub use crate::setup::{SetupEntry, WhenAway};
 use crate::slice::{Slice, SlicePlace};
 pub use crate::source_route::{
     DetourEntry, ExitEntry, ExitPlace, IdentityEntry, NodeIdentity, OnwardEntry, RouteEntry,
@@ -84,6 +85,9 @@ pub struct NodeProgram {
     /// Ways between other nodes, for headers over several functions.
     #[serde(default)]
     pub onward: Vec<OnwardEntry>,
+    /// The paths whose flows the controller is asked for.
+    #[serde(default)]
+    pub setups: Vec<SetupEntry>,
 }
 
 impl NodeProgram {
@@ -111,6 +115,7 @@ impl NodeProgram {
             routes: Vec::new(),
             identities: Vec::new(),
             onward: Vec::new(),
+            setups: Vec::new(),
         }
     }
 }

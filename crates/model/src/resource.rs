@@ -7,6 +7,7 @@ use crate::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, NodeName, PortId, ProjectId, RuleId,
     SubnetId,
 };
+use crate::setup::Setup;
 use catena_wire::scalar::{MacAddr, Vni};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -459,6 +460,9 @@ pub struct Chain {
     /// Metadata that travels with its packets (NSH MD type 2); empty: none.
     #[serde(default)]
     pub context: Vec<ContextHeader>,
+    /// When the controller is asked for its flows.
+    #[serde(default, skip_serializing_if = "Setup::is_proactive")]
+    pub setup: Setup,
     /// Small number for the border (`chain_id`), unique in the deployment; never the path id.
     pub number: u32,
 }

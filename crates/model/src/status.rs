@@ -7,6 +7,7 @@ use crate::id::{
 };
 use crate::losses::LinkLosses;
 use crate::resource::{Encapsulation, FailurePolicy, FunctionTemplate};
+use crate::setup::{ChainSetups, Setup};
 use crate::topology::{CableEnd, NodeRole};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -207,6 +208,12 @@ pub struct ChainReport {
     pub functions: Vec<String>,
     /// How the path is carried between hosts.
     pub encapsulation: Encapsulation,
+    /// When the controller is asked for its flows.
+    #[serde(default)]
+    pub setup: Setup,
+    /// Its flows that the controller was asked for, over all nodes that tell counters; none: for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setups: Option<ChainSetups>,
     /// Its paths that nodes know: both directions of a symmetric chain, and what is on its way or
     /// former.
     #[serde(default)]

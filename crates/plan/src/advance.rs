@@ -222,6 +222,7 @@ fn install(
         destination: way.destination,
         leads_to: way.leads_to.clone(),
         splits_flows: way.splits_flows,
+        setup: way.setup,
         rules: way.rules_into(id),
         joins: way.joins.clone(),
         branches: Vec::new(),
@@ -262,16 +263,15 @@ fn classify(ledger: &mut Ledger, chain: ChainId, ids: &[PathId]) {
     }
 }
 
-/// The same path with other rules: only classifiers change. A node that loses its rule holds the
+/// The same path with other rules, or another set-up: only classifiers change. A node that loses its rule holds the
 /// path until it has acknowledged that.
 fn reclassify(ledger: &mut Ledger, inventory: &Inventory, id: PathId, way: &Rendering) {
     let number = ledger.number;
-    let rules = way.rules_into(id);
-    let is_other = |path: &PathRecord| path.rules != rules || path.joins != way.joins;
-    if ledger.paths.get(&id).is_some_and(is_other) {
+    if ledger.paths.get(&id).is_some_and(|path| !way.is_entered_as(id, path)) {
         ledger.paths.update(id, |path| {
             path.holders = path.nodes(inventory.nodes.keys());
-            path.rules = rules;
+            path.rules = way.rules_into(id);
+            path.setup = way.setup;
             path.joins.clone_from(&way.joins);
             path.since = number;
             path.is_update = true;

@@ -10,8 +10,9 @@ use crate::ways::WayBooks;
 use catena_model::discovery::{DiscoveryKey, stored_key};
 use catena_model::id::{ChainId, InstanceId, NetworkId};
 use catena_model::limits::PATH_ID_QUARANTINE_BLUEPRINTS;
-use catena_model::program::{HopEntry, HopKind, PathEntry, PortEntry, RuleEntry};
+use catena_model::program::{HopEntry, HopKind, PathEntry, PortEntry, RuleEntry, SetupEntry};
 use catena_model::resource::{ContextHeader, Encapsulation};
+use catena_model::setup::Setup;
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,6 +99,9 @@ pub struct PathRecord {
     /// Its rules look at fields that differ within a flow.
     #[serde(default)]
     pub splits_flows: bool,
+    /// When the controller is asked for flows that its rules take.
+    #[serde(default, skip_serializing_if = "Setup::is_proactive")]
+    pub setup: Setup,
     /// The rules that send into it where packets begin, once it is classified.
     pub rules: Vec<PlacedRule>,
     /// The rules by which packets come from the end of other paths, without place and path.
@@ -229,6 +233,13 @@ impl PathRecord {
     pub(crate) fn is_classified_by(&self, node: &NodeName) -> bool {
         let is_here = |placed: &PlacedRule| placed.node.as_ref().is_none_or(|here| here == node);
         self.entrances.contains(node) || self.rules.iter().any(is_here)
+    }
+
+    /// What a node must know to ask for its flows; none: its rules send in nobody there, or nobody is asked.
+    pub(crate) fn setup_entry(&self, id: PathId, node: &NodeName) -> Option<SetupEntry> {
+        let away = self.setup.away().filter(|_| self.phase == PathPhase::Classified)?;
+        let is_here = |placed: &PlacedRule| placed.node.as_ref().is_none_or(|here| here == node);
+        self.rules.iter().any(is_here).then_some(SetupEntry { path: id, away })
     }
 
     /// The entry in a program.

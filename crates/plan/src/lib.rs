@@ -21,6 +21,7 @@ mod compare;
 mod counts;
 mod drain;
 mod error;
+mod flow_setup;
 mod graph;
 mod headers;
 mod index;
@@ -62,6 +63,7 @@ pub use drain::{
     rewriting,
 };
 pub use error::PlanError;
+pub use flow_setup::answer_flow;
 pub use headers::path_headers;
 pub use index::{Index, IndexedIntent, Resource, overlap, tuples_overlap};
 pub use intent::{Intent, Table};

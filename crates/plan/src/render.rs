@@ -14,6 +14,7 @@ use catena_model::program::{
 use catena_model::resource::{
     Chain, ContextHeader, Encapsulation, FlowField, Instance, ServiceFunction, TuplePattern,
 };
+use catena_model::setup::Setup;
 use catena_model::{NodeName, PathId};
 use std::collections::BTreeSet;
 
@@ -29,6 +30,8 @@ pub(crate) struct Rendering {
     pub(crate) leads_to: Vec<ChainId>,
     /// Its rules look at fields that differ within a flow.
     pub(crate) splits_flows: bool,
+    /// When the controller is asked for flows.
+    pub(crate) setup: Setup,
     /// The rules where packets begin, still with the path identifier 0.
     pub(crate) rules: Vec<PlacedRule>,
     /// The rules by which packets come from other chains, without place and path.
@@ -49,7 +52,7 @@ impl Rendering {
 
     /// Do these rules send into the path?
     pub(crate) fn is_entered_as(&self, id: PathId, path: &PathRecord) -> bool {
-        path.rules == self.rules_into(id) && path.joins == self.joins
+        path.rules == self.rules_into(id) && path.joins == self.joins && path.setup == self.setup
     }
 
     /// The rules that send into a path.
@@ -105,6 +108,7 @@ pub(crate) fn render(
             destination: destination.ok_or("its functions have no port to deliver from")?,
             leads_to: graphs.leads_to(chain.id, direction),
             splits_flows: rules.iter().map(|placed| &placed.rule).chain(&joins).any(splits_flows),
+            setup: chain.setup,
             rules,
             joins,
         })

@@ -9,6 +9,7 @@ pub mod former;
 pub mod frame;
 pub mod offers;
 pub mod session;
+pub mod setup;
 
 /// The generated messages; their documentation is in `proto/catena.proto`.
 #[allow(missing_docs, clippy::all, unreachable_pub)]

@@ -8,8 +8,8 @@
 use crate::PROTOCOL_VERSION;
 use crate::delta::deltas;
 use crate::message::{
-    self, Answer, Delta, FromAgent, Hello, LinkStates, PortStates, ProgramResult, Question, Role,
-    ToAgent, Welcome, from_agent, to_agent,
+    self, Answer, Delta, FlowsAsked, FromAgent, Hello, LinkStates, PortStates, ProgramResult,
+    Question, Role, ToAgent, Welcome, from_agent, to_agent,
 };
 use catena_model::entry::{Program, ProgramVersion};
 use catena_model::topology::NodeRole;
@@ -36,6 +36,8 @@ pub enum NodeEvent {
     Links(LinkStates),
     /// The answer to a question.
     Answer(Answer),
+    /// Flows that its classifiers ask for.
+    FlowsAsked(FlowsAsked),
 }
 
 /// What a session wants done.
@@ -164,6 +166,7 @@ impl ControllerSession {
             from_agent::Message::PortStates(states) => NodeEvent::Ports(states),
             from_agent::Message::Answer(answer) => NodeEvent::Answer(answer),
             from_agent::Message::LinkStates(states) => NodeEvent::Links(states),
+            from_agent::Message::FlowsAsked(asked) => NodeEvent::FlowsAsked(asked),
         };
         self.output.push_back(ControllerOutput::Event(event));
         Ok(())

@@ -163,7 +163,8 @@ impl Agent {
         match message {
             to_agent::Message::Delta(delta) => self.take_delta(delta, now),
             to_agent::Message::Question(question) => self.ask(question),
-            to_agent::Message::Welcome(_) => {}
+            // No chain here has a set-up.
+            to_agent::Message::Welcome(_) | to_agent::Message::FlowAnswers(_) => {}
         }
     }
 
@@ -250,7 +251,8 @@ impl Agent {
             from_dataplane::Message::State(_)
             | from_dataplane::Message::KernelPathResult(_)
             | from_dataplane::Message::KernelUnderlayResult(_)
-            | from_dataplane::Message::UnderlayDevicesResult(_) => {}
+            | from_dataplane::Message::UnderlayDevicesResult(_)
+            | from_dataplane::Message::FlowsAsked(_) => {}
         }
     }
 

@@ -137,7 +137,10 @@ impl Dataplane {
                 let request = question.request;
                 from_dataplane::Message::Answer(message::Answer { request, body })
             }
-            to_dataplane::Message::StateRequest(_) => {
+            // The agent here sends none of the last two: no chain has a set-up.
+            to_dataplane::Message::StateRequest(_)
+            | to_dataplane::Message::FlowAnswers(_)
+            | to_dataplane::Message::ControllerPresence(_) => {
                 let program = self.program();
                 from_dataplane::Message::State(State {
                     node: self.node.to_string(),

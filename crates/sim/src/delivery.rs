@@ -170,6 +170,9 @@ pub(crate) fn words(message: &ToAgent) -> String {
         Some(to_agent::Message::Welcome(_)) => "welcome".into(),
         Some(to_agent::Message::Delta(delta)) => format!("program {}", delta.number),
         Some(to_agent::Message::Question(question)) => format!("question {}", question.request),
+        Some(to_agent::Message::FlowAnswers(answers)) => {
+            format!("answers for {} flows", answers.flows.len())
+        }
         None => "nothing".into(),
     }
 }

@@ -5,6 +5,7 @@ use crate::random::Random;
 use crate::topology;
 use crate::world::World;
 use catena_model::resource::{Chain, Encapsulation};
+use catena_model::setup::Setup;
 use catena_plan::Intent;
 use std::sync::Arc;
 
@@ -113,6 +114,7 @@ fn declare(
         rules: former.map_or_else(|| rules(number, endpoints), |chain| chain.rules),
         encapsulation,
         declared_correlation: None,
+        setup: Setup::default(),
         is_symmetric: false,
         context: Vec::new(),
         number,

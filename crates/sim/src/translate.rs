@@ -19,7 +19,8 @@ pub(crate) fn translate(event: NodeEvent) -> Option<NodeNews> {
             NodeNews::Refused { number: BlueprintNumber(number), reason }
         }
         NodeEvent::Ports(states) => ports(states)?,
-        NodeEvent::Links(_) | NodeEvent::Answer(_) => return None,
+        // No chain of the simulation is set up by its flows.
+        NodeEvent::Links(_) | NodeEvent::Answer(_) | NodeEvent::FlowsAsked(_) => return None,
     })
 }
 

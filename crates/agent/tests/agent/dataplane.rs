@@ -6,8 +6,8 @@ use catena_protocol::PROTOCOL_VERSION;
 use catena_protocol::delta::{Draft, agent_edits};
 use catena_protocol::frame::{self, FrameReader};
 use catena_protocol::message::{
-    Delta, FromDataplane, InterfacePlace, PortOperation, PortResult, ProgramResult, State,
-    ToDataplane, from_dataplane, to_dataplane,
+    Delta, FlowAnswer, FromDataplane, InterfacePlace, PortOperation, PortResult, ProgramResult,
+    State, ToDataplane, from_dataplane, to_dataplane,
 };
 use catena_protocol::session::{part_result, program_result, whole_needed};
 use std::collections::{BTreeMap, HashMap};
@@ -37,6 +37,10 @@ pub(crate) struct Book {
     pub(crate) underlay_mtus: Vec<u32>,
     /// What it speaks, if that is not what the agent does.
     pub(crate) version: Option<u32>,
+    /// The flows that it was answered for.
+    pub(crate) flow_answers: Vec<FlowAnswer>,
+    /// Whether the controller is there, each time it was told.
+    pub(crate) presences: Vec<bool>,
     /// Not empty: every program is refused with it.
     pub(crate) refusal: String,
     /// What it says of its ports cannot be read.
@@ -132,7 +136,7 @@ async fn serve(
                     Ok(length) => {
                         frames.push(&bytes[..length]);
                         std::iter::from_fn(|| frames.next_message().unwrap())
-                            .map(|message: ToDataplane| answer(message, &book))
+                            .filter_map(|message: ToDataplane| answer(message, &book))
                             .collect()
                     }
                 },
@@ -149,9 +153,18 @@ async fn write(stream: &mut UnixStream, message: from_dataplane::Message) {
     stream.write_all(&frame::encode(&FromDataplane { message: Some(message) })).await.unwrap();
 }
 
-fn answer(message: ToDataplane, book: &Mutex<Book>) -> from_dataplane::Message {
+/// None: nothing answers it.
+fn answer(message: ToDataplane, book: &Mutex<Book>) -> Option<from_dataplane::Message> {
     let mut book = book.lock().unwrap();
-    match message.message.unwrap() {
+    Some(match message.message.unwrap() {
+        to_dataplane::Message::FlowAnswers(answers) => {
+            book.flow_answers.extend(answers.flows);
+            return None;
+        }
+        to_dataplane::Message::ControllerPresence(presence) => {
+            book.presences.push(presence.is_there);
+            return None;
+        }
         to_dataplane::Message::StateRequest(_) => from_dataplane::Message::State(State {
             node: "host1".into(),
             program_number: book.running.number.0,
@@ -205,7 +218,7 @@ fn answer(message: ToDataplane, book: &Mutex<Book>) -> from_dataplane::Message {
                 .unwrap(),
             })
         }
-    }
+    })
 }
 
 fn port_result(

@@ -10,6 +10,7 @@ mod machine;
 mod port_kinds;
 mod programs;
 mod punt;
+mod setups;
 mod southbound;
 mod whole;
 

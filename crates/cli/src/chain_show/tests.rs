@@ -4,6 +4,7 @@ use super::*;
 use catena_model::account::ChainCounters;
 use catena_model::id::{BlueprintNumber, ChainId, InstanceId, PathId};
 use catena_model::resource::Encapsulation;
+use catena_model::setup::Setup;
 use catena_model::status::{ChainState, ChainStatus, PathHop};
 
 const WEB: ChainId = ChainId(uuid::Uuid::from_u128(1));
@@ -82,6 +83,8 @@ fn report() -> ChainReport {
         name: "web".into(),
         functions: vec!["v1".into(), "ids".into(), "v7".into()],
         encapsulation: Encapsulation::Nsh,
+        setup: Setup::default(),
+        setups: None,
         paths: vec![
             path(42, "forward", IN_USE, &[("v1", false), ("ids", true), ("v7", false)]),
             path(43, "reverse", IN_USE, &[("v7", false), ("v1", false)]),

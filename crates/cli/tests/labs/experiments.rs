@@ -191,6 +191,11 @@ fn source_routes_go_through_bridges_that_know_nothing_of_them() {
     passes("plain-equipment.yaml");
 }
 
+#[test]
+fn flows_of_a_reactive_chain_are_set_up_with_their_first_packet() {
+    passes("reactive.yaml");
+}
+
 /// Chains of one to ten functions over the twenty switches of a fat tree; all lengths, and tunnels beside
 /// source routes, in the full test.
 #[test]

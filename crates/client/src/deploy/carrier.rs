@@ -1,10 +1,11 @@
-//! What carries a chain between hosts: read, told as networking-sfc has words for it, and moved to
-//! where it has none. Refuses to know what an encapsulation can carry.
+//! What carries a chain between hosts, and when the controller is asked for its flows: read, told as networking-sfc
+//! has words for it, and changed where it has none. Refuses to know what an encapsulation can carry.
 
 use super::{ChainDocument, id_of};
 use crate::client::unexpected;
-use crate::{Client, ClientError, Kind};
+use crate::{ChainChange, Client, ClientError, Kind};
 use catena_model::resource::Encapsulation;
+use catena_model::setup::Setup;
 use serde_json::Value;
 
 /// What carries a port chain.
@@ -18,9 +19,31 @@ pub(super) fn correlation(document: &ChainDocument) -> Option<Encapsulation> {
     document.encapsulation.filter(|carrier| !carrier.is_source_route())
 }
 
-/// What no `correlation` says: a new chain must be moved there before it takes packets.
-pub(super) fn beyond_correlation(document: &ChainDocument) -> Option<Encapsulation> {
-    document.encapsulation.filter(|carrier| carrier.is_source_route())
+/// When the controller is asked for flows of a port chain.
+pub(super) fn setup_of(chain: &Value) -> Result<Setup, ClientError> {
+    let setup = serde_json::from_value(chain["setup"].clone());
+    setup.map_err(|error| unexpected("a port chain", &error.to_string()))
+}
+
+/// What networking-sfc has no words for: a new chain must be changed so before it takes packets.
+pub(super) fn beyond_networking_sfc(document: &ChainDocument) -> Option<ChainChange> {
+    let encapsulation = document.encapsulation.filter(|carrier| carrier.is_source_route());
+    let setup = document.setup.filter(|setup| !setup.is_proactive());
+    let change = ChainChange { encapsulation, setup };
+    (change != ChainChange::default()).then_some(change)
+}
+
+/// Gives a chain the set-up that a document says, if it has another; answers the chain as it is then.
+pub(super) fn set_up(
+    client: &Client,
+    chain: Value,
+    document: &ChainDocument,
+) -> Result<Value, ClientError> {
+    let now = setup_of(&chain)?;
+    let Some(setup) = document.setup.filter(|wanted| *wanted != now) else { return Ok(chain) };
+    client
+        .change_chain(&id_of(&chain), &ChainChange { setup: Some(setup), encapsulation: None })?;
+    client.show(Kind::PortChain, &id_of(&chain))
 }
 
 /// A chain that a document moves.

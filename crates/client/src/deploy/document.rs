@@ -4,6 +4,7 @@
 use super::words;
 use catena_model::classifier::FIELDS;
 use catena_model::resource::Encapsulation;
+use catena_model::setup::Setup;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,9 @@ pub struct ChainDocument {
     /// chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encapsulation: Option<Encapsulation>,
+    /// When the controller is asked for its flows; without one, as it is, or before any comes for a new chain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Setup>,
     /// Do the answers take the same instances in reverse order?
     #[serde(default, skip_serializing_if = "is_false")]
     pub symmetric: bool,

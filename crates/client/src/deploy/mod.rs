@@ -19,7 +19,7 @@ pub use key_twice::{KeyTwice, key_twice};
 pub use update::Updated;
 
 use crate::{Client, ClientError, Draft, Kind};
-use carrier::{beyond_correlation, correlation};
+use carrier::{beyond_networking_sfc, correlation};
 use catena_model::preview::ApplyRequest;
 use catena_model::status::ChainStatus;
 use known::Known;
@@ -188,13 +188,13 @@ impl Deployment {
     /// Makes flow classifier, port pairs, port pair groups and port chain, in this order. A pair
     /// or group that is there already is used. What was made is removed again on failure.
     ///
-    /// A chain that networking-sfc has no words for is made in a draft and moved there, so that no
+    /// A chain that networking-sfc has no words for is made in a draft and changed there, so that no
     /// packet of it is ever carried otherwise.
     ///
     /// # Errors
     /// The document does not fit the ports, or the controller refuses.
     pub fn deploy(client: &Client, document: &ChainDocument) -> Result<Deployed, DeployError> {
-        if beyond_correlation(document).is_none() || client.is_in_draft() {
+        if beyond_networking_sfc(document).is_none() || client.is_in_draft() {
             return Self::deploy_here(client, document);
         }
         let draft = Draft::open(client)?;
@@ -307,8 +307,8 @@ fn make(
     }
     let chain = chain_body(document, &groups, &id_of(&classifier));
     let chain = create(Kind::PortChain, &chain, &mut timings.pc)?;
-    if let Some(carrier) = beyond_correlation(document) {
-        client.move_chain(&id_of(&chain), carrier)?;
+    if let Some(change) = beyond_networking_sfc(document) {
+        client.change_chain(&id_of(&chain), &change)?;
     }
     let text = |key: &str| chain[key].as_str().unwrap_or_default().to_owned();
     Ok(Deployed {

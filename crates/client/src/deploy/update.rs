@@ -2,7 +2,7 @@
 //! chain turns by one request, what nobody uses any more goes. Knows the order of these steps;
 //! refuses to know how paths are swapped.
 
-use super::carrier::Move;
+use super::carrier::{Move, set_up};
 use super::describe::conditions;
 use super::known::{Known, group_body, pair_body};
 use super::passage::{Route, route};
@@ -48,9 +48,9 @@ impl Deployment {
         }
     }
 
-    /// Brings the functions, the classifier and the encapsulation of a chain that is deployed to those
+    /// Brings the functions, the classifier, the encapsulation and the set-up of a chain that is deployed to those
     /// of a document. A function that keeps its name and changes its instances keeps its group; a
-    /// document without an encapsulation leaves the chain what it has.
+    /// document without an encapsulation or a set-up leaves the chain what it has.
     ///
     /// # Errors
     /// No such chain, the document does not fit the ports, or the controller refuses.
@@ -75,6 +75,7 @@ impl Deployment {
         let rule = classifier(client, &rules, &classifier_body(document, &route)?)?;
         let chain = turn(client, &chain, (&before, &groups), (&rules, &[rule]))?;
         let chain = moving.after(client, chain)?;
+        let chain = set_up(client, chain, document)?;
         delete_unused(client, Kind::FlowClassifier, &rules)?;
         for group in before.iter().filter(|group| !groups.contains(group)) {
             left.extend(texts(&client.show(Kind::PortPairGroup, group)?["port_pairs"]));

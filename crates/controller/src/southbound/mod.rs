@@ -6,6 +6,7 @@ mod identity;
 pub(crate) mod links;
 pub(crate) mod pki;
 mod session;
+mod setups;
 mod tls;
 
 use crate::connections::{Door, Seated, Tally};

@@ -2,7 +2,7 @@
 //! is decided by the state machine in `protocol`.
 
 use super::fleet::{Fleet, Membership, Reply};
-use super::links;
+use super::{links, setups};
 use crate::reconcile::{self, NodeNews, Signals};
 use catena_model::id::PortId;
 use catena_model::program::Underlay;
@@ -111,6 +111,12 @@ async fn carry(
                 ControllerOutput::Event(NodeEvent::Answer(body)) => {
                     answer(&mut pending, &body, &news.node);
                 }
+                ControllerOutput::Event(NodeEvent::FlowsAsked(asked)) => {
+                    let program = member.wanted.borrow().clone();
+                    if let Some(message) = setups::answer(&asked, program.as_ref(), &news.node) {
+                        outgoing.send(Ok(message)).await.map_err(|_| "the agent went away")?;
+                    }
+                }
                 ControllerOutput::Event(event) => {
                     if matches!(event, NodeEvent::Acknowledged(_)) {
                         fleet.may_run(&news.node, news.session, session.may_run());
@@ -199,7 +205,9 @@ fn translate(event: NodeEvent) -> Result<NodeNews, String> {
             NodeNews::Refused { number: BlueprintNumber(number), reason }
         }
         NodeEvent::Ports(states) => ports(states)?,
-        NodeEvent::Links(_) | NodeEvent::Answer(_) => return Err("nobody asked".into()),
+        NodeEvent::Links(_) | NodeEvent::Answer(_) | NodeEvent::FlowsAsked(_) => {
+            return Err("nobody asked".into());
+        }
     })
 }
 

@@ -21,6 +21,7 @@ mod offloading;
 mod packet;
 mod probing;
 mod rehearsal;
+mod setting_up;
 mod stages;
 mod state;
 mod tables;
@@ -67,7 +68,9 @@ use packet::subscriber::Inspection;
 use stages::coalesce::OpenTrain;
 use stages::receive::Arrival;
 use stages::shared_functions::SharedFunctions;
-use stages::{answer, classify, coalesce, forwarder, prober, proxy, receive, shaping, switch};
+use stages::{
+    answer, classify, coalesce, forwarder, prober, proxy, receive, setup, shaping, switch,
+};
 use state::affinity::FlowAffinity;
 use state::capture::Captures;
 use state::floods::Floods;
@@ -76,6 +79,7 @@ use state::fragments::Fragments;
 use state::health::{Due, Health};
 use state::proxy_flows::ProxyFlows;
 use state::scheduler::Shaper;
+use state::setups::{Said, Setups};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tables::descent::Entered;
@@ -102,6 +106,8 @@ macro_rules! context {
             pathlets: &mut $engine.pathlets,
             inspection: $engine.inspection,
             shaper: &mut $engine.shaper,
+            setups: &mut $engine.setups,
+            said: $passing.said,
             is_uncharged: $passing.is_probe || $passing.is_asked,
             is_injected: $passing.is_injected,
             trace: $passing.trace,
@@ -113,6 +119,8 @@ macro_rules! context {
     };
 }
 
+use context;
+
 /// How a vector passes the stages.
 #[derive(Default)]
 struct Passing<'t> {
@@ -123,6 +131,8 @@ struct Passing<'t> {
     is_asked: bool,
     /// It was made here.
     is_injected: bool,
+    /// What the controller has said of its flows.
+    said: Said,
 }
 
 /// Flows that there is room for where there are none.
@@ -146,6 +156,9 @@ pub struct Engine {
     carried: Carried,
     pathlets: Pathlets,
     shaper: Shaper,
+    setups: Setups,
+    /// Other tables are in force than when packets were held.
+    has_turned: bool,
     captures: Captures,
     health: Health,
     checks: Checks,
@@ -191,6 +204,8 @@ impl Engine {
             transit: Transit::new(Arc::clone(&config.links)),
             kernel: None,
             shaper: Shaper::new(config.slice_bits_per_second),
+            setups: Setups::new(config.flow_seed),
+            has_turned: false,
             fragments: Fragments::new(config.flow_seed),
             config,
             epoch: Epoch::default(),
@@ -235,6 +250,8 @@ impl Engine {
         for crowded in [flows, inside, &mut self.affinity.crowded] {
             crowded.align(&tables, &self.slots);
         }
+        self.has_turned |= !self.setups.is_empty();
+        self.setups.align(|chain| tables.entries.chains.contains_key(&chain));
         self.tables = tables;
     }
 
@@ -279,6 +296,7 @@ impl Engine {
         if self.transit.is_open() {
             self.transit.pass_on(input, (&self.slots, &mut self.counters), pool, out);
         }
+        self.release_turned(pool, out);
         let mut said = None;
         let mut input = input.drain(..);
         while let Some(first) = input.as_slice().first() {
@@ -344,6 +362,7 @@ impl Engine {
         proxy::receive_returned(vector, proxy_flows, shared_functions, fragments, located, context);
         classify::classify(vector, &mut self.affinity, context);
         shaping::set_aside(vector, context);
+        setup::set_aside(vector, &self.affinity, context);
         forwarder::forward(vector, &mut self.affinity, context);
         switch::switch(vector, context);
         if is_probe {
@@ -434,12 +453,13 @@ impl Engine {
         self.egress.emit(vector, &mut self.proxy_flows, context, out);
     }
 
-    /// When packets of slices or fragments wait for the next call of [`Engine::tick`]; none: no
-    /// packet waits.
+    /// When packets of slices, of flows that are not set up, or fragments wait for the next call of
+    /// [`Engine::tick`]; none: no packet waits.
     #[must_use]
     pub fn next_release_ns(&self, now_ns: u64) -> Option<u64> {
         let waiting_ns = self.shaper.next_release_ns(now_ns);
-        [waiting_ns, self.fragments.next_end_ns()].into_iter().flatten().min()
+        let waits = [waiting_ns, self.fragments.next_end_ns(), self.setups.next_look_ns()];
+        waits.into_iter().flatten().min()
     }
 
     /// Later fragments that wait for the first of their packets.
@@ -454,7 +474,9 @@ impl Engine {
     pub fn tick(&mut self, now_ns: u64, pool: &mut BufferPool, out: &mut Output) -> Option<u64> {
         self.elapse(now_ns);
         self.made.clear();
+        self.release_turned(pool, out);
         self.release_waiting(now_ns, pool, out);
+        self.look_after_setups(pool, out);
         self.fragments.end_overdue(now_ns, &mut self.counters, pool);
         // Before the kernel's: it shall not go on with who is found dead now.
         let health_ns = self.health.tick(now_ns, &mut self.due);
@@ -524,6 +546,7 @@ impl Engine {
     pub fn counters_of(&self, of: Option<&CounterScope>) -> NodeCounters {
         let mut counters = self.counters.export(&self.config.node, &self.tables, &self.slots, of);
         counters.health = self.health.report();
+        counters.setups = self.setup_counters(of);
         let lives = counters.links.iter().filter_map(|link| PortNumber::of_link(link.port));
         counters.link_lives = lives.map(|number| self.config.links.life(number)).collect();
         let [flows, inside] = self.proxy_flows.crowded();

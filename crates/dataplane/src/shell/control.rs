@@ -7,6 +7,7 @@ mod kernel_path;
 mod links;
 mod ports;
 mod programs;
+mod setups;
 mod underlay;
 
 use super::agent_connection::{AgentConnection, ConnectionEnd};
@@ -33,6 +34,7 @@ use links::Links;
 use ports::port_result;
 use programs::{Running, Unfinished};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use setups::Setups;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::IpAddr;
@@ -63,6 +65,7 @@ pub(super) struct Control {
     agent: Option<AgentConnection>,
     workers: WorkerPool,
     links: Links,
+    setups: Setups,
     gate: ProgramGate,
     running: Option<Running>,
     /// Address of the tunnel sockets that are open.
@@ -104,6 +107,7 @@ impl Control {
             agent: None,
             workers,
             links: Links::new(board),
+            setups: Setups::default(),
             gate: ProgramGate::default(),
             running: None,
             underlay: None,
@@ -133,8 +137,10 @@ impl Control {
             if ready.reports {
                 self.workers.waker().silence();
                 while let Some(report) = self.workers.next_report()? {
-                    if let Report::PortLost(lost) = report {
-                        self.port_lost(lost)?;
+                    match report {
+                        Report::PortLost(lost) => self.port_lost(lost)?,
+                        Report::FlowsAsked(worker, flows) => self.ask_for_flows(worker, &flows),
+                        Report::LinksTurned | Report::Ended(_) => {}
                     }
                 }
             }
@@ -148,6 +154,7 @@ impl Control {
             self.retry_underlay()?;
             self.open_if_ready()?;
             self.tell_unheard();
+            self.tell_presence();
         }
     }
 
@@ -191,6 +198,7 @@ impl Control {
                 tracing::info!("an agent {word}");
                 self.agent = Some(agent);
                 self.links.told = None;
+                self.setups.has_session = false;
                 // The new one counts from the beginning.
                 self.attached.values_mut().for_each(|port| port.sequence = 0);
             }
@@ -226,19 +234,20 @@ impl Control {
             };
             // A kind of message that this version does not know has no answer.
             let Some(message) = message.message else { continue };
-            let answer = self.answer(message, agent)?;
+            let Some(answer) = self.answer(message, agent)? else { continue };
             if let Err(end) = agent.send(answer) {
                 return Ok(Err(end));
             }
         }
     }
 
+    /// None: nothing answers it.
     fn answer(
         &mut self,
         message: to_dataplane::Message,
         agent: &mut AgentConnection,
-    ) -> Result<from_dataplane::Message, DataplaneError> {
-        Ok(match message {
+    ) -> Result<Option<from_dataplane::Message>, DataplaneError> {
+        Ok(Some(match message {
             to_dataplane::Message::Delta(delta) => {
                 from_dataplane::Message::ProgramResult(self.take_delta(delta)?)
             }
@@ -282,7 +291,15 @@ impl Control {
                 from_dataplane::Message::LinksUnheard(self.take_carriers(&carriers))
             }
             to_dataplane::Message::StateRequest(_) => from_dataplane::Message::State(self.state()),
-        })
+            to_dataplane::Message::FlowAnswers(answers) => {
+                self.hand_out(&answers);
+                return Ok(None);
+            }
+            to_dataplane::Message::ControllerPresence(presence) => {
+                self.take_presence(presence);
+                return Ok(None);
+            }
+        }))
     }
 
     fn state(&self) -> State {

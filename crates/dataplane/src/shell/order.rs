@@ -15,6 +15,7 @@ use catena_model::account::{NodeCounters, SliceCounters};
 use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{CatchRequest, CaughtPacket, ExplainAt, FrameBytes};
 use catena_model::id::PortId;
+use catena_model::setup::{FlowAnswer, FlowAsked};
 use catena_model::{CounterScope, SliceId};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -70,6 +71,10 @@ pub(super) enum Order {
     ForgetCatch { token: u64, done: SyncSender<()> },
     /// About the probes of a check.
     Check { question: CheckQuestion, done: SyncSender<Result<Vec<Sighting>, String>> },
+    /// The controller has answered for flows.
+    SetUp(Vec<FlowAnswer>),
+    /// The controller can be asked for flows, or not any more.
+    Controller { is_there: bool },
     /// Tell all counters.
     Counters { of: Option<Arc<CounterScope>>, done: SyncSender<Box<NodeCounters>> },
     /// Tell the counters of slices, a part of them.
@@ -82,6 +87,8 @@ pub(super) enum Report {
     PortLost(LostPort),
     /// A neighbour at a link has fallen silent, or speaks again.
     LinksTurned,
+    /// The worker with this number asks for flows.
+    FlowsAsked(usize, Vec<FlowAsked>),
     /// The worker with this number has ended.
     Ended(usize),
 }
@@ -96,6 +103,11 @@ pub(super) struct Reports {
 impl Reports {
     pub(super) fn new(worker: usize, sender: Sender<Report>, waker: Waker) -> Self {
         Self { worker, sender, waker }
+    }
+
+    /// Asks for flows.
+    pub(super) fn ask_for(&self, flows: Vec<FlowAsked>) {
+        self.send(Report::FlowsAsked(self.worker, flows));
     }
 
     pub(super) fn send(&self, report: Report) {

@@ -29,7 +29,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 /// Packet buffers of the worker: a vector, and what the engine makes of it.
-const POOL_BUFFERS: usize = 2_048;
+const POOL_BUFFERS: usize = 2_560;
 /// How often an idle worker looks again before it sleeps. A look costs about a microsecond, waking
 /// up costs several; sleeping sooner leaves the processor to the functions.
 const LOOKS_BEFORE_SLEEP: u32 = 16;
@@ -158,6 +158,15 @@ impl Worker {
             }
             self.tick();
             self.report_links();
+            self.ask_for_flows();
+        }
+    }
+
+    /// Has the controller asked for what the last vectors brought.
+    fn ask_for_flows(&mut self) {
+        let flows = self.engine.take_flows_asked();
+        if !flows.is_empty() {
+            self.reports.ask_for(flows);
         }
     }
 
@@ -445,6 +454,16 @@ impl Worker {
                 let answer = self.engine.check(&question, now_ns, pool, out);
                 self.transmit();
                 done.send(answer).ok();
+            }
+            Order::SetUp(answers) => {
+                let now_ns = self.now_ns();
+                self.engine.set_up(&answers, now_ns, &mut self.pool, &mut self.output);
+                self.transmit();
+            }
+            Order::Controller { is_there } => {
+                let now_ns = self.now_ns();
+                self.engine.note_controller(is_there, now_ns, &mut self.pool, &mut self.output);
+                self.transmit();
             }
             Order::Counters { of, done } => {
                 // What others have sent is not held any more.

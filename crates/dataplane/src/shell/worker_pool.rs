@@ -107,6 +107,13 @@ impl WorkerPool {
         Ok(workers)
     }
 
+    /// Tells a worker something that has no outcome; a number that no worker has is nobody's.
+    pub(super) fn tell(&self, worker: usize, order: Order) {
+        if let Some(slot) = self.slots.get(worker) {
+            slot.give(order);
+        }
+    }
+
     /// Workers there are.
     pub(super) fn count(&self) -> usize {
         self.slots.len()

@@ -52,6 +52,7 @@ mod returns;
 mod rig;
 mod scene;
 mod senders;
+mod setups;
 mod shares;
 mod sharing;
 mod slice_networks;

@@ -92,9 +92,10 @@ impl Node {
         CheckQuestion::Inject { seal, port, frames }
     }
 
-    /// Later fragments that wait for their first.
-    pub(crate) fn fragments_waiting(&self) -> u64 {
-        self.engines.iter().map(|engine| engine.fragments_waiting() as u64).sum()
+    /// Later fragments that wait for their first, and packets that wait for the controller.
+    pub(crate) fn waiting(&self) -> u64 {
+        let waits = |engine: &Engine| engine.fragments_waiting() + engine.setups_waiting();
+        self.engines.iter().map(|engine| waits(engine) as u64).sum()
     }
 
     /// Packets that another engine than the first has received.

@@ -258,7 +258,7 @@ impl Rig {
     }
 
     /// Sends what an engine of a node has handed out.
-    fn deliver(&mut self, from: (usize, usize), out: Output) {
+    pub(crate) fn deliver(&mut self, from: (usize, usize), out: Output) {
         let number = from.0;
         assert_held(&self.nodes[number].engines[from.1], &out);
         let Output { frames, datagrams, mut batches } = out;
@@ -455,7 +455,7 @@ impl Rig {
     pub(crate) fn check(&self) {
         for node in &self.nodes {
             let counters = node.counters();
-            let waiting = node.fragments_waiting();
+            let waiting = node.waiting();
             let ports = counters.ports.iter().chain(&counters.links);
             let accounts = ports.map(|port| (port.name.as_str(), &port.account));
             for (name, account) in accounts.chain([("tunnels", &counters.tunnels)]) {
@@ -564,13 +564,14 @@ impl Rig {
     }
 }
 
-/// What is handed out and not booked yet is held, and so are fragments that wait.
+/// What is handed out and not booked yet is held, and so is what waits.
 fn assert_held(engine: &Engine, out: &Output) {
     let counters = engine.counters();
     let frames = out.frames.iter().map(|frame| frame.share);
     let shares = frames.chain(out.datagrams.iter().map(|datagram| datagram.share));
     let leaving: u64 = shares.map(|share| share.volume().packets).sum();
-    assert_eq!(counters.total().held, leaving + engine.fragments_waiting() as u64);
+    let waiting = engine.fragments_waiting() + engine.setups_waiting();
+    assert_eq!(counters.total().held, leaving + waiting as u64);
     assert_eq!(counters.total().unaccounted(), 0);
 }
 
@@ -588,5 +589,6 @@ fn check_scope(node: &Node, all: &NodeCounters) {
     expected.ports.retain(|counted| of.ports.contains(&counted.port));
     expected.links.retain(|counted| of.ports.contains(&counted.port));
     expected.link_lives.retain(|life| of.ports.contains(&life.port));
+    expected.setups.chains.retain(|chain, _| of.chains.contains(chain));
     assert_eq!(node.counters_of(Some(&of)), expected);
 }

@@ -11,7 +11,7 @@ use catena_model::program::{
     Balance, ChainEntry, DetourEntry, ExitEntry, ExitPlace, HopEntry, HopKind, IdentityEntry,
     InstanceEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, NodeIdentity, OnwardEntry,
     PathEntry, PinEntry, PortEntry, PortRole, RewriteEntry, RouteEntry, RuleEntry, RuleMatch,
-    RulePlace, SliceEntry, SlicePathEntry, TunnelEntry, Underlay,
+    RulePlace, SetupEntry, SliceEntry, SlicePathEntry, TunnelEntry, Underlay,
 };
 use catena_model::resource::{
     Attachment, ContextHeader, Encapsulation, FailurePolicy, IpFamily, Transport,
@@ -104,6 +104,8 @@ pub(crate) struct Town {
     pub(crate) keeping: BTreeSet<String>,
     pub(crate) chains: Vec<Chain>,
     pub(crate) pins: Vec<PinEntry>,
+    /// Known at every node, as the chains are.
+    pub(crate) setups: Vec<SetupEntry>,
     /// Known at every node, as the chains are.
     pub(crate) slices: Vec<SliceEntry>,
     pub(crate) slice_paths: Vec<SlicePathEntry>,
@@ -338,6 +340,7 @@ impl Town {
         }
         self.add_routes(node, &mut program);
         program.pins.clone_from(&self.pins);
+        program.setups.clone_from(&self.setups);
         program.slices.clone_from(&self.slices);
         program.slice_paths.clone_from(&self.slice_paths);
         program

@@ -103,7 +103,7 @@ const DROPS_OF_OTHERS: [DropReason; 15] = [
 
 /// Those that these packets do not meet often enough; each has tests in the engine alone, through which
 /// every fragment and every packet that no path expects goes.
-const DROPS_OF_THE_ENGINE: [DropReason; 11] = [
+const DROPS_OF_THE_ENGINE: [DropReason; 15] = [
     DropReason::ContextMemoryFull,
     DropReason::FloodLimited,
     DropReason::FloodRepeated,
@@ -113,6 +113,10 @@ const DROPS_OF_THE_ENGINE: [DropReason; 11] = [
     DropReason::FragmentsWaitingFull,
     DropReason::MtuUntold,
     DropReason::SecondFirstFragment,
+    DropReason::SetupFlowFull,
+    DropReason::SetupNodeFull,
+    DropReason::SetupRateExceeded,
+    DropReason::SetupUnanswered,
     DropReason::UndeclaredPort,
     DropReason::UnicastInGroupFrame,
 ];

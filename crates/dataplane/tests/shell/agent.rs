@@ -47,7 +47,7 @@ impl TestAgent {
         Self { stream, frames: FrameReader::default() }
     }
 
-    fn send(&mut self, message: to_dataplane::Message) {
+    pub(crate) fn send(&mut self, message: to_dataplane::Message) {
         self.stream.write_all(&frame::encode(&ToDataplane { message: Some(message) })).unwrap();
     }
 

@@ -8,6 +8,7 @@ mod deltas;
 mod former;
 mod links;
 mod node;
+mod setups;
 mod traffic;
 
 use catena_kernel::capabilities;

@@ -26,7 +26,11 @@ const FLOWS: usize = 32;
 const ROWS: u64 = 40;
 const ROW: u64 = 8;
 
-fn udp(place: &catena_kernel::namespace::NetNamespace, address: Ipv4Addr, port: u16) -> UdpSocket {
+pub(crate) fn udp(
+    place: &catena_kernel::namespace::NetNamespace,
+    address: Ipv4Addr,
+    port: u16,
+) -> UdpSocket {
     let socket = run_in(place, || UdpSocket::bind((address, port))).unwrap().unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket

@@ -8,6 +8,7 @@ use catena_client::deploy::{ChainStep, Direction};
 use catena_model::DropReason;
 use catena_model::account::{Created, DataplaneLife, NodeCounters, PortCounters, Volume};
 use catena_model::id::ChainId;
+use catena_model::setup::SetupCounters;
 use catena_model::status::NodeReport;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -138,6 +139,13 @@ impl Snapshot {
             ..node.clone()
         };
         self.nodes().map(timeless)
+    }
+
+    /// How set-ups of flows went, over all nodes.
+    pub(crate) fn setups(&self) -> SetupCounters {
+        let mut all = SetupCounters::default();
+        self.nodes().for_each(|node| all.merge(&node.setups));
+        all
     }
 
     /// What was lost since `before`: drops by name, and frames that left into a cable that failed and did not come out

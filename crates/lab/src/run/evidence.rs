@@ -3,6 +3,7 @@
 use super::accounting::Account;
 use super::faults::FaultOutcome;
 use super::forged::Forged;
+use super::setups::SetupEvidence;
 use super::statistics::{Mean, mean, median, slope};
 use super::tool::TrafficResult;
 use super::updates::Update;
@@ -42,6 +43,9 @@ pub struct RunEvidence {
     pub route_proof: Option<Value>,
     /// What became of frames that nobody may send.
     pub forged: Option<Forged>,
+    /// How set-ups of flows went, where the controller was asked for any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setups: Option<SetupEvidence>,
     /// Packets that entered each chain that was deployed, by its name.
     pub entered: BTreeMap<String, u64>,
     /// What the identity left over.
@@ -77,6 +81,7 @@ impl RunEvidence {
             stream_proof: None,
             route_proof: None,
             forged: None,
+            setups: None,
             entered: BTreeMap::new(),
             unaccounted: 0,
             ring_full: 0,

@@ -10,6 +10,7 @@ use super::forged;
 use super::neighbours;
 use super::proof::{self, Question};
 use super::routes;
+use super::setups::SetupEvidence;
 use super::tool::{Place, TrafficResult, make};
 use super::updates::{Changing, Update};
 use super::users;
@@ -143,6 +144,7 @@ fn run_once(
         evidence.forged = Some(forged::carry_out(running, &folder.join("forged"))?);
         tell(&format!("{}: forged frames judged", case.name()), start.elapsed().as_secs_f64());
     }
+    evidence.setups = SetupEvidence::between(&before.setups(), &after.setups());
     evidence.traffic = traffic;
     evidence.update = update;
     evidence.account(account);

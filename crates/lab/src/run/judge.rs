@@ -5,6 +5,7 @@ use super::faults::FaultOutcome;
 use super::flows;
 use super::forged;
 use super::routes;
+use super::setups;
 use super::statistics::median;
 use super::tool::TrafficResult;
 use super::updates::Update;
@@ -344,6 +345,9 @@ fn measured(evidence: &Evidence, metric: Metric, subject: Option<&str>) -> Resul
         (Metric::Changes, _) => least_of_updates(evidence, |update| update.changes.len()),
         (Metric::Receipts, _) => least_of_updates(evidence, Update::counted),
         (Metric::Isolation, _) => isolation(evidence),
+        (Metric::Setup | Metric::SetupHeader | Metric::SetupEdge | Metric::Unset, _) => {
+            setups::measured(evidence.runs.iter(), metric, subject)
+        }
         (Metric::Passages, _) => routes::count(evidence, "passages"),
         (Metric::Detours, _) => routes::count(evidence, "detoured"),
         (Metric::Detour | Metric::OvertakenLate | Metric::Unnamed, _) => {

@@ -4,6 +4,7 @@ use super::capture::write_json;
 use super::evidence::{Evidence, LengthRow, RunEvidence, ThroughputRow};
 use super::judge::Judged;
 use super::provenance::commit_of;
+use super::setups::setups_table;
 use super::users::{users_csv, users_table};
 use crate::error::{LabError, Result};
 use crate::vocabulary::Lab;
@@ -138,6 +139,9 @@ impl RunReport {
             if let Some(isolation) = &users.isolation {
                 let _ = writeln!(text, "{isolation}");
             }
+        }
+        if let Some(setups) = setups_table(&self.evidence.runs) {
+            let _ = writeln!(text, "{setups}");
         }
         for run in &self.evidence.runs {
             if let Some(receipt) = receipt_line(run) {

@@ -3,6 +3,7 @@
 use super::header::Header;
 use crate::DropReason;
 use crate::id::{NodeName, PathId};
+use crate::setup::WhenAway;
 use crate::topology::PortNumber;
 use catena_wire::scalar::{MacAddr, Qfi, Teid, TunnelId};
 use serde::{Deserialize, Serialize};
@@ -167,6 +168,17 @@ pub enum ExplainAction {
         /// No rule was asked: discovery, multicast or link-local.
         is_never: bool,
     },
+    /// Its flow is not set up: the controller is asked for it first.
+    Asked {
+        /// Name of the port it came in by.
+        port: String,
+        /// Name of the chain.
+        chain: String,
+        /// The path.
+        path: PathId,
+        /// What becomes of it while nobody answers.
+        away: WhenAway,
+    },
     /// The forwarder chose an instance.
     Forwarded {
         /// Where on its path the packet is.
@@ -291,6 +303,7 @@ impl ExplainAction {
             Self::PassedOn { .. } => "pass on",
             Self::Classified { .. } | Self::Sliced { .. } | Self::Unclassified { .. } => "classify",
             Self::Branched { .. } => "branch",
+            Self::Asked { .. } => "ask",
             Self::Forwarded { is_tap: true, .. } => "tap",
             Self::Forwarded { .. } => "forward",
             Self::Bypassed { .. } => "bypass",
@@ -347,6 +360,16 @@ impl ExplainAction {
             ),
             Self::Unclassified { port, is_never: false } => {
                 format!("port {port}: no rule takes it → ordinary traffic")
+            }
+            Self::Asked { port, chain, path, away } => {
+                let away = match away {
+                    WhenAway::Drop => "dropped",
+                    WhenAway::Ordinary => "ordinary traffic",
+                };
+                format!(
+                    "port {port}: the controller is asked for its flow, which is new to chain '{chain}', path {path}; \
+                     without an answer it is {away}, with one it goes on"
+                )
             }
             Self::Forwarded { position, function, instance, place, share, .. } => {
                 forwarded(*position, function, instance, place, share)

@@ -201,6 +201,7 @@ impl Resource for Chain {
             && self.rules == newer.rules
             && self.is_symmetric == newer.is_symmetric
             && self.encapsulation == newer.encapsulation
+            && self.setup == newer.setup
             && self.number == newer.number
             && self.label.project == newer.label.project
     }

@@ -54,9 +54,10 @@ pub(super) fn lines(before: Version<'_>, after: Version<'_>) -> Vec<String> {
 type Attribute = (&'static str, fn(&Chain) -> String);
 
 /// What a chain says about itself beside functions and rules.
-const ATTRIBUTES: [Attribute; 4] = [
+const ATTRIBUTES: [Attribute; 5] = [
     ("name", |chain| chain.label.name.clone()),
     ("encapsulation", |chain| chain.encapsulation.name().to_owned()),
+    ("set-up", |chain| chain.setup.name().to_owned()),
     ("symmetric", |chain| if chain.is_symmetric { "yes".into() } else { "no".into() }),
     ("context headers", |chain| chain.context.len().to_string()),
 ];

@@ -143,6 +143,7 @@ impl<'u> Update<'u> {
             for (key, _) in rules {
                 entries.rules.remove(&key);
             }
+            entries.setups.remove(&id);
             if has_gone {
                 entries.paths.remove(&id);
             }
@@ -163,6 +164,7 @@ impl<'u> Update<'u> {
             for (key, rule) in rules {
                 set(&mut entries.rules, key, Some(rule.clone()));
             }
+            set(&mut entries.setups, id, path.setup_entry(id, &node));
         }
     }
 

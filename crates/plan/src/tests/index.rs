@@ -10,7 +10,6 @@ use crate::{
 use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
 };
-use catena_model::program::SlicePolicy;
 use catena_model::resource::{
     Attachment, Chain, ChainGraph, ClassificationRule, Encapsulation, FailurePolicy, FixedIp,
     Instance, IpFamily, Label, Network, OwnTraffic, Port, PortBounds, ServiceFunction, Subnet,
@@ -143,6 +142,7 @@ fn chain(number: u32, dice: &mut Dice) -> Chain {
         rules: dice.ids(6, 2),
         encapsulation,
         declared_correlation: None,
+        setup: catena_model::setup::Setup::default(),
         is_symmetric: dice.flag(),
         context: Vec::new(),
         number: dice.below(4),
@@ -199,7 +199,7 @@ fn slice(number: u32, dice: &mut Dice) -> Slice {
         teids: None,
         qfi: None,
         carries_metadata: dice.below(4) == 0,
-        policy: SlicePolicy::default(),
+        policy: catena_model::program::SlicePolicy::default(),
     }
 }
 

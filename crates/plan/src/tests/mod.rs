@@ -19,6 +19,7 @@ mod preview;
 mod profiles;
 mod properties;
 mod rig;
+mod setups;
 mod slice_checks;
 mod slice_drain;
 mod slices;

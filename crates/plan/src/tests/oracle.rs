@@ -8,7 +8,7 @@ use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{
     Balance, ChainEntry, DetourEntry, ExitEntry, ExitPlace, HopEntry, HopKind, IdentityEntry,
     Location, MacEntry, NeighbourEntry, NetworkEntry, NodeIdentity, OnwardEntry, PathEntry,
-    PinEntry, PortEntry, PortRole, RouteEntry, RuleEntry, TunnelEntry,
+    PinEntry, PortEntry, PortRole, RouteEntry, RuleEntry, SetupEntry, TunnelEntry,
 };
 use catena_model::resource::{Encapsulation, FailurePolicy, Network, OwnTraffic, Port};
 use catena_model::topology::CableEnd;
@@ -352,6 +352,8 @@ fn add_paths(program: &mut NodeProgram, ledger: &Ledger, inventory: &Inventory) 
             let is_here =
                 |node: &Option<NodeName>| node.as_ref().is_none_or(|node| *node == program.node);
             let placed = path.rules.iter().filter(|placed| is_here(&placed.node));
+            let away = path.setup.away().filter(|_| placed.clone().next().is_some());
+            program.setups.extend(away.map(|away| SetupEntry { path: *id, away }));
             rules.extend(placed.map(|placed| (&placed.order[..], &placed.rule)));
         }
     }

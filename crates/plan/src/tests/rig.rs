@@ -10,6 +10,7 @@ use catena_model::resource::{
     IpFamily, Label, NamespaceRef, Network, Port, PortBounds, ServiceFunction, Subnet, Transport,
     TupleMapping,
 };
+use catena_model::setup::Setup;
 use catena_model::status::ChainStatus;
 use catena_model::{NodeName, PathId, ProjectId};
 use catena_plan::{Blueprint, IndexedIntent, Intent, Inventory, Ledger, NodeFacts};
@@ -201,6 +202,7 @@ impl World {
                 rules: vec![rule],
                 encapsulation: Encapsulation::Nsh,
                 declared_correlation: None,
+                setup: Setup::default(),
                 is_symmetric: false,
                 context: Vec::new(),
                 number,

@@ -5,6 +5,7 @@ use catena_model::NodeName;
 use catena_model::account::ChainCounters;
 use catena_model::check::CheckFinding;
 use catena_model::id::{BlueprintNumber, ChainId};
+use catena_model::setup::Setup;
 use catena_model::status::{ChainAtNode, ChainStatus};
 
 const ALL: [Encapsulation; 3] =
@@ -92,6 +93,8 @@ impl Field {
             name: "web".into(),
             functions: Vec::new(),
             encapsulation: self.carried_by,
+            setup: Setup::default(),
+            setups: None,
             paths: Vec::new(),
             nodes: vec![ChainAtNode {
                 node: Some(node),

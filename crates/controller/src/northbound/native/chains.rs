@@ -1,5 +1,6 @@
 //! `/v1/chains`: their states, counters and receipts of changes, and what networking-sfc has no words
-//! for: by which encapsulation a chain goes on, and the metadata that travels with its packets.
+//! for: by which encapsulation a chain goes on, whether the controller is asked for its flows, and the metadata that
+//! travels with its packets.
 
 use super::change::{self, body, declare};
 use super::paths;
@@ -12,6 +13,7 @@ use axum::response::Response;
 use catena_model::account::{ChainCounters, PortCounters};
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::resource::{Chain, ContextHeader, Encapsulation};
+use catena_model::setup::{ChainSetups, Setup};
 use catena_model::status::{
     ChainAtNode, ChainReport, ChainSummary, LostOnReturn, PathReport, SilentNode,
 };
@@ -34,6 +36,9 @@ pub(super) struct ChainUpdate {
     /// How its path is carried between hosts from now on.
     #[serde(default)]
     pub(super) encapsulation: Option<Encapsulation>,
+    /// When the controller is asked for its flows from now on.
+    #[serde(default)]
+    pub(super) setup: Option<Setup>,
     /// Metadata that travels with its packets.
     #[serde(default)]
     pub(super) context: Option<Vec<ContextHeader>>,
@@ -87,9 +92,12 @@ async fn report(
     let silent = at.into_iter().filter(|node| !counters.contains_key(node));
     let silent = silent.map(|node| SilentNode { node: Some(node) }).collect();
     let paths = paths::of_chain(situation, chain.id);
-    let mut health = Vec::new();
+    let (mut health, mut setups) = (Vec::new(), None::<ChainSetups>);
     let at_nodes = counters.into_iter().flat_map(|(node, counters)| {
         health.extend(counters.health.into_iter().filter(|one| is_of_chain(&one.instance)));
+        if let Some(asked) = counters.setups.chains.get(&chain.id) {
+            setups.get_or_insert_default().merge(asked);
+        }
         let of_chain = counters.chains.into_iter().filter(|counted| counted.chain == chain.id);
         let counting_ms = counters.dataplane.up_ms;
         let kernel = counters.dataplane.kernel.filter(|_| identity.sees_all());
@@ -111,6 +119,8 @@ async fn report(
         name: chain.label.name.clone(),
         functions: chain.functions.iter().map(name).collect(),
         encapsulation: chain.encapsulation,
+        setup: chain.setup,
+        setups,
         paths,
         nodes,
         silent,
@@ -234,13 +244,14 @@ fn changed(intent: &IndexedIntent, chain: Chain, change: ChainUpdate) -> Result<
             "Chain '{name}' has a context, for which {carrier} has no room; {todo}."
         )));
     }
-    Ok(Chain { context, ..chain.moved_to(encapsulation) })
+    let setup = change.setup.unwrap_or(chain.setup);
+    Ok(Chain { context, setup, ..chain.moved_to(encapsulation) })
 }
 
 fn check_change(change: &ChainUpdate) -> Result<(), Problem> {
     match change {
-        ChainUpdate { encapsulation: None, context: None } => {
-            Err(Problem::bad_body("it changes nothing; give 'encapsulation' or 'context'"))
+        ChainUpdate { encapsulation: None, setup: None, context: None } => {
+            Err(Problem::bad_body("it changes nothing; give 'encapsulation', 'setup' or 'context'"))
         }
         ChainUpdate { context, .. } => check_context(context.as_deref().unwrap_or_default()),
     }

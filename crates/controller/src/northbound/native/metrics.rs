@@ -6,6 +6,7 @@ use super::view::View;
 use crate::northbound::answers::of_kind;
 use axum::http::StatusCode;
 use axum::response::Response;
+use catena_model::id::ChainId;
 use catena_model::kernel::KernelCounters;
 use catena_model::status::ChainState;
 use catena_model::text::is_unseen;
@@ -75,6 +76,7 @@ struct Metrics {
     chain_finished: Counters,
     chain_dropped: Counters,
     chain_crowded: Counters,
+    chain_setups: Counters,
     hop_delivered: Counters,
     hop_returned: Counters,
     kernel_carried: Counters,
@@ -131,6 +133,11 @@ impl Metrics {
             "chain_crowded_flows",
             "Forgotten by a full memory of the engine, of the path's",
             &self.chain_crowded,
+        );
+        counter(
+            "chain_setup_flows",
+            "Flows that the controller was asked for, by what became of that",
+            &self.chain_setups,
         );
         counter("hop_delivered_packets", "Given to the instance", &self.hop_delivered);
         counter("hop_returned_packets", "Come back from the instance", &self.hop_returned);
@@ -189,8 +196,7 @@ impl Metrics {
             self.add_kernel_path(&here, kernel);
         }
         for chain in &counters.chains {
-            let name = intent.chains.get(&chain.chain).map(|chain| chain.label.name.clone());
-            let name = name.filter(|n| !n.is_empty()).unwrap_or_else(|| chain.chain.to_string());
+            let name = chain_name(intent, chain.chain);
             let path = chain.path.to_string();
             let labels = with(&here, &[("chain", &name), ("path", &path)]);
             add(&self.chain_entered, &labels, chain.entered);
@@ -205,6 +211,19 @@ impl Metrics {
                 let labels = with(&labels, &[("hop", &hop_number), ("instance", &hop.name)]);
                 add(&self.hop_delivered, &labels, hop.delivered);
                 add(&self.hop_returned, &labels, hop.returned);
+            }
+        }
+        for (chain, setups) in &counters.setups.chains {
+            let name = chain_name(intent, *chain);
+            let ends = [
+                ("asked", setups.asked),
+                ("asked_again", setups.asked_again),
+                ("answered", setups.answered),
+                ("unfit", setups.unfit),
+                ("unanswered", setups.unanswered),
+            ];
+            for (end, flows) in ends {
+                count(&self.chain_setups, &with(&here, &[("chain", &name), ("end", end)]), flows);
             }
         }
     }
@@ -275,6 +294,12 @@ pub(super) async fn answer(view: &View) -> Result<Response, Problem> {
     // Writing to a text cannot fail.
     let _ = encode(&mut text, &registry);
     Ok(of_kind(StatusCode::OK, CONTENT_TYPE, text))
+}
+
+/// What people call a chain; one without a name by its identity.
+fn chain_name(intent: &Intent, chain: ChainId) -> String {
+    let name = intent.chains.get(&chain).map(|chain| chain.label.name.clone());
+    name.filter(|name| !name.is_empty()).unwrap_or_else(|| chain.to_string())
 }
 
 fn with(labels: &Labels, more: &[(&'static str, &str)]) -> Labels {

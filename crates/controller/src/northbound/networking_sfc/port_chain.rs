@@ -14,6 +14,7 @@ use crate::config::Overlap;
 use catena_model::ProjectId;
 use catena_model::id::{ChainId, FunctionId, RuleId};
 use catena_model::resource::{Chain, Encapsulation};
+use catena_model::setup::Setup;
 use catena_model::status::Receipt;
 use catena_plan::IndexedIntent;
 use serde_json::{Value, json};
@@ -35,6 +36,7 @@ const TABLE: &[Attribute] = &[
     read_only("status_reason"),
     read_only("path_id"),
     read_only("encapsulation"),
+    read_only("setup"),
     read_only("last_change"),
     read_only("receipt"),
 ];
@@ -80,6 +82,7 @@ impl Collection for PortChains {
             encapsulation: port_pair::encapsulation(parameters.get("correlation"))
                 .unwrap_or(Encapsulation::OF_NETWORKING_SFC),
             declared_correlation: None,
+            setup: Setup::default(),
             is_symmetric: parameters.get("symmetric") == Some(&json!(true)),
             context: Vec::new(),
             number: 0,
@@ -264,6 +267,7 @@ fn render(view: &View, chain: &Chain) -> Shown {
         "status_reason": status.reason,
         "path_id": status.path,
         "encapsulation": chain.encapsulation,
+        "setup": chain.setup,
         "last_change": view.receipts.of(chain.id),
     }))
 }

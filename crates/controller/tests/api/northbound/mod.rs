@@ -21,6 +21,7 @@ mod plans;
 mod quotas;
 mod recorded_client;
 mod roles;
+mod setups;
 mod slices;
 mod stamps;
 mod steering;

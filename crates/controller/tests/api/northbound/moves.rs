@@ -14,14 +14,14 @@ const CHAINS: &str = "/v2.0/sfc/port_chains";
 const GRAPHS: &str = "/v2.0/sfc/service_graphs";
 
 /// The chain `web` from `S` on `host1` over `v1` there and `v2` on `host2`.
-struct House {
-    controller: Controller,
-    agents: [FakeAgent; 2],
+pub(super) struct House {
+    pub(super) controller: Controller,
+    pub(super) agents: [FakeAgent; 2],
     chain: String,
 }
 
 impl House {
-    fn start(data: &Path, answer_wait: Duration) -> Self {
+    pub(super) fn start(data: &Path, answer_wait: Duration) -> Self {
         let mut config = open(data);
         config.answer_wait = answer_wait;
         let controller = Controller::start(config);
@@ -45,21 +45,21 @@ impl House {
         change(&self.controller, "web", &json!({ "encapsulation": encapsulation }))
     }
 
-    fn at_border(&self) -> Value {
+    pub(super) fn at_border(&self) -> Value {
         self.controller.get(&format!("{CHAINS}/{}", self.chain))["port_chain"].take()
     }
 
     /// The path that packets are sent into.
-    fn path(&self) -> PathEntry {
+    pub(super) fn path(&self) -> PathEntry {
         let program = self.agents[0].program().unwrap();
         let is_used = |path: &&PathEntry| path.id == program.rules[0].path;
         program.paths.iter().find(is_used).unwrap().clone()
     }
 }
 
-const LONG: Duration = Duration::from_secs(20);
+pub(super) const LONG: Duration = Duration::from_secs(20);
 
-fn change(controller: &Controller, chain: &str, body: &Value) -> (u16, Value) {
+pub(super) fn change(controller: &Controller, chain: &str, body: &Value) -> (u16, Value) {
     controller.call("PATCH", &format!("/v1/chains/{chain}"), Some(body))
 }
 

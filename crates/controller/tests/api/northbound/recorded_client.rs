@@ -21,8 +21,16 @@ const OURS: [&str; 12] = [
     "revision_number",
 ];
 /// Attributes that only we have, beside the fields of classifiers: what became of a chain, and of a change.
-const ADDED: [&str; 7] =
-    ["status", "status_reason", "path_id", "encapsulation", "last_change", "receipt", "receipts"];
+const ADDED: [&str; 8] = [
+    "status",
+    "status_reason",
+    "path_id",
+    "encapsulation",
+    "setup",
+    "last_change",
+    "receipt",
+    "receipts",
+];
 /// The extensions that clients of service chains look for; the original has many more.
 const EXTENSIONS: [&str; 6] =
     ["sfc", "flow_classifier", "service_graph", "networking-sfc-tap", "quotas", "quota_details"];

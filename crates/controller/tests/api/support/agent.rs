@@ -3,6 +3,7 @@
 
 use catena_model::entry::{Entries, Program, ProgramVersion};
 use catena_model::id::PortId;
+use catena_model::setup::SetupCounters;
 use catena_model::status::InstanceHealth;
 use catena_model::topology::NodeRole;
 use catena_model::{ChainCounters, NodeCounters, NodeName, NodeProgram, PortCounters};
@@ -42,6 +43,8 @@ pub struct State {
     pub is_silent: bool,
     /// Ports without an interface, by name, and why.
     pub unbound: BTreeMap<String, String>,
+    /// How it says that set-ups of flows went.
+    pub setups: SetupCounters,
     /// The counters it tells.
     pub chains: Vec<ChainCounters>,
     /// Those of its ports.
@@ -63,6 +66,8 @@ pub struct State {
     pub role: NodeRole,
     /// Its interfaces that are links, as it says when it comes.
     pub links: Vec<String>,
+    /// The flows that it was answered for.
+    pub flow_answers: Vec<message::FlowAnswer>,
     pub outgoing: Option<mpsc::Sender<FromAgent>>,
 }
 
@@ -186,6 +191,13 @@ impl FakeAgent {
         self.state.lock().unwrap().outgoing.clone().unwrap().try_send(message).unwrap();
     }
 
+    /// Asks for flows.
+    pub fn ask_for_flows(&self, flows: Vec<message::FlowAsked>) {
+        let asked = from_agent::Message::FlowsAsked(message::FlowsAsked { flows });
+        let message = FromAgent { message: Some(asked) };
+        self.state.lock().unwrap().outgoing.clone().unwrap().try_send(message).unwrap();
+    }
+
     /// The newest program.
     pub fn program(&self) -> Option<NodeProgram> {
         self.state.lock().unwrap().programs.last().cloned()
@@ -233,6 +245,10 @@ fn answers(
                 serde_json::to_vec(&catena_model::Answer::Counters(Box::new(counters))).unwrap();
             let request = request.request;
             vec![from_agent::Message::Answer(Answer { request, body })]
+        }
+        to_agent::Message::FlowAnswers(answers) => {
+            state.flow_answers.extend(answers.flows);
+            Vec::new()
         }
     }
 }
@@ -297,6 +313,7 @@ fn counters(state: &State, node: &NodeName) -> NodeCounters {
         chains: state.chains.clone(),
         ports: state.ports.clone(),
         health: state.health.clone(),
+        setups: state.setups.clone(),
         ..NodeCounters::none(
             node.clone(),
             state.programs.last().map(|program| program.number).unwrap_or_default(),

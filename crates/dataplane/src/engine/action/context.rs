@@ -16,6 +16,7 @@ use crate::engine::state::flow_cache::FlowCache;
 use crate::engine::state::health::Health;
 use crate::engine::state::link_board::LinkBoard;
 use crate::engine::state::scheduler::Shaper;
+use crate::engine::state::setups::{Said, Setups};
 use crate::engine::tables::Tables;
 use crate::engine::vector::Work;
 use crate::engine::vector::decision::Epoch;
@@ -43,7 +44,11 @@ pub(crate) struct Context<'e> {
     pub(crate) inspection: Inspection,
     /// Packets of slices that wait for their turn.
     pub(crate) shaper: &'e mut Shaper,
-    /// No slice is charged: the packets have waited, or somebody asks about them.
+    /// Flows that the controller is asked for.
+    pub(crate) setups: &'e mut Setups,
+    /// What it has said of those of this vector.
+    pub(crate) said: Said,
+    /// No slice is charged, and nobody asked for flows: the packets have waited, or somebody asks about them.
     pub(crate) is_uncharged: bool,
     /// The vector was made here: it is created, and not received.
     pub(crate) is_injected: bool,

@@ -8,6 +8,7 @@ use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::{NetworkIndex, PortIndex, SliceIndex};
 use crate::engine::state::proxy_flows::{Key, Visit};
 use crate::engine::vector::decision::{Exit, Stage};
+use catena_model::program::WhenAway;
 use catena_model::{DropReason, TunnelKind};
 use catena_wire::nsh::UserContext;
 use catena_wire::scalar::MacAddr;
@@ -25,6 +26,8 @@ pub(crate) enum Effect {
     Branched { ended: PathPosition, rule: u32, start: PathPosition },
     /// No rule took it; `never`: none was asked.
     Unclassified { port: PortIndex, never: bool },
+    /// The controller is asked for its flow, which a rule sends in here.
+    Asked { port: PortIndex, start: PathPosition, away: WhenAway },
     /// Of a hop's instances, the one with this index.
     Chosen { position: PathPosition, instance: usize, flow_hash: u64 },
     /// The chosen instance with this index is dead and passed by.

@@ -12,7 +12,7 @@ use catena_model::explain::{
     ExplainAction, ExplainStep, FlowShare, FrameBytes, Header, Place, SliceUser, WrittenMacs,
 };
 use catena_model::id::ChainId;
-use catena_model::program::HopKind;
+use catena_model::program::{HopKind, WhenAway};
 use catena_model::topology::PortNumber;
 use catena_model::{NodeName, TunnelKind};
 use catena_wire::nsh::UserContext;
@@ -117,6 +117,7 @@ impl Renderer<'_> {
             Effect::Unclassified { port, never } => {
                 ExplainAction::Unclassified { port: self.port(*port), is_never: *never }
             }
+            Effect::Asked { port, start, away } => self.asked(*port, *start, *away),
             Effect::Chosen { position, instance, flow_hash } => {
                 self.forwarded(*position, *instance, *flow_hash)
             }
@@ -183,6 +184,12 @@ impl Renderer<'_> {
             path: id,
             pinned_from: entry.map(|entry| entry.path).filter(|new| *new != id),
         }
+    }
+
+    fn asked(&self, port: PortIndex, start: PathPosition, away: WhenAway) -> ExplainAction {
+        let path = self.tables.path(self.tables.positions.place(start).path);
+        let chain = chain_name(self.tables, path.chain);
+        ExplainAction::Asked { port: self.port(port), chain, path: path.id, away }
     }
 
     fn forwarded(&self, position: PathPosition, instance: usize, flow_hash: u64) -> ExplainAction {

@@ -119,6 +119,7 @@ impl Translator<'_> {
             }
             Effect::Counted(_) => {}
             Effect::Leaves(_) => return Err(Declined::Replicated),
+            Effect::Asked { .. } => return Err(Declined::NotSetUp),
             Effect::Sliced { .. } => return Err(Declined::Slices),
             Effect::Bypassed { .. } => return Err(Declined::Bypassed),
             Effect::Returned { .. } => return Err(Declined::AwareFunction),

@@ -7,6 +7,7 @@
 //! first fragment of its packet: one that a rule could take gets here only when that was seen
 //! (`fragments`).
 
+use super::setup::{self, Admission};
 use super::{proxy, segmentation, slices};
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
@@ -24,6 +25,7 @@ use crate::engine::tables::slices::Scope;
 use crate::engine::vector::{Step, Work};
 use catena_model::DropReason;
 use catena_model::classifier::FieldWord;
+use catena_model::program::WhenAway;
 use catena_wire::flow::FlowKey;
 use catena_wire::frame::FrameView;
 use catena_wire::nsh::UserContext;
@@ -139,6 +141,12 @@ fn classify_one(
         work.switch_from_port(network, port);
         return;
     };
+    match setup::admit(work, (port, position), &flow, affinity, context) {
+        Admission::Enters => {}
+        Admission::Waits => return,
+        Admission::Unanswered(WhenAway::Drop) => return work.drop(DropReason::SetupUnanswered),
+        Admission::Unanswered(WhenAway::Ordinary) => return work.switch_from_port(network, port),
+    }
     learn(work, port, Some(position), context);
     send_in(work, port, (rule, position, flow), affinity, context);
 }
@@ -162,7 +170,16 @@ fn classify_own(
             work.drop(DropReason::UnicastInGroupFrame);
         }
         Some(((rule, position), flow)) => {
-            send_in(work, port, (rule, position, flow), affinity, context);
+            match setup::admit(work, (port, position), &flow, affinity, context) {
+                Admission::Enters => {
+                    send_in(work, port, (rule, position, flow), affinity, context);
+                }
+                Admission::Waits => {}
+                Admission::Unanswered(WhenAway::Drop) => work.drop(DropReason::SetupUnanswered),
+                Admission::Unanswered(WhenAway::Ordinary) => {
+                    proxy::own_traffic(work, port, tables);
+                }
+            }
         }
         None => proxy::own_traffic(work, port, tables),
     }

@@ -27,7 +27,7 @@ pub(crate) fn admit(
     let is_free = context.is_uncharged || context.is_injected;
     if let Owner::Port { slot, serial } = work.owner
         && !is_free
-        && !context.floods.take(context.now_ns, (slot, serial), work.volume.packets)
+        && !context.floods.rates.take(context.now_ns, (slot, serial), work.volume.packets)
     {
         return Err(DropReason::FloodLimited);
     }

@@ -14,6 +14,7 @@ pub(crate) mod prober;
 pub(crate) mod proxy;
 pub(crate) mod receive;
 mod segmentation;
+pub(crate) mod setup;
 pub(crate) mod shaping;
 pub(crate) mod shared_functions;
 pub(crate) mod slices;

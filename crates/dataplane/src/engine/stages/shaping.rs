@@ -5,8 +5,8 @@
 //! is held in the counters of the port that it came by, and on no path yet: so no change of a path waits
 //! for it.
 
+use super::setup;
 use crate::engine::action::context::Context;
-use crate::engine::vector::owner::Owner;
 use crate::engine::vector::{Step, VECTOR_PACKETS_MAX, Work};
 use catena_model::program::{DelayClass, SlicePolicy};
 use catena_model::{DropReason, SliceId};
@@ -70,19 +70,8 @@ pub(crate) fn set_aside(vector: &mut Vec<Work>, context: &mut Context<'_>) {
 /// Fills a vector with those whose turn it is.
 pub(crate) fn release(vector: &mut Vec<Work>, context: &mut Context<'_>) {
     while vector.len() < VECTOR_PACKETS_MAX {
-        let Some(mut work) = context.shaper.release(context.now_ns) else { return };
+        let Some(work) = context.shaper.release(context.now_ns) else { return };
         context.counters.given_back(work.owner, work.volume.packets);
-        let found = match work.owner {
-            Owner::Port { slot, .. } => context.slots.owner(slot),
-            Owner::Tunnels => (Owner::Tunnels, None),
-        };
-        match found {
-            (owner, Some(port)) if owner == work.owner => {
-                work.step = Step::FromEndpoint(port);
-                vector.push(work);
-            }
-            // Its port has left the program meanwhile.
-            _ => context.end_work(work, DropReason::UnknownPort),
-        }
+        setup::before_classifier(work, vector, context);
     }
 }

@@ -12,7 +12,7 @@ use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::shares::{Shares, must_yield};
 use catena_model::PathId;
 use catena_model::id::ChainId;
-use catena_model::limits::PIN_IDLE_DRAINING_MS;
+use catena_model::limits::{PIN_IDLE_DRAINING_MS, SETUP_IDLE_MS};
 use catena_wire::flow::FlowKey;
 
 /// Places that a flow can have.
@@ -69,6 +69,11 @@ impl FlowAffinity {
         let set = &self.sets[self.set(key)];
         let entry = set.iter().find(|entry| entry.flow == key && entry.path != 0)?;
         Some((PathId(entry.path), milliseconds(now_ns).wrapping_sub(entry.seen_ms)))
+    }
+
+    /// Has the flow gone into its chain lately enough that the controller need not be asked for it again?
+    pub(crate) fn is_set_up(&self, now_ns: u64, key: u64) -> bool {
+        self.last(now_ns, key).is_some_and(|(_, ago_ms)| ago_ms <= SETUP_IDLE_MS)
     }
 
     /// Notes that the flow goes into a path now.

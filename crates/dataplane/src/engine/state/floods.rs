@@ -9,45 +9,20 @@
 //! frame is tells its source; where that is no station's, where it was heard first (`flood_memory`).
 
 use super::flood_memory::FloodMemory;
-use super::scheduler::TokenBucket;
-use crate::engine::packet::PortSlot;
-use catena_model::program::SliceRate;
+use super::port_rates::PortRates;
 use std::num::NonZeroU32;
 
 /// The buckets of all ports, and what was sent to everybody.
 #[derive(Debug)]
 pub(crate) struct Floods {
-    rate: SliceRate,
-    /// By slot, with the serial of its port.
-    buckets: Vec<Option<(u32, TokenBucket)>>,
+    pub(crate) rates: PortRates,
     pub(crate) memory: FloodMemory,
 }
 
 impl Floods {
     /// So many frames a second for each port, and as many at once.
     pub(crate) fn new(frames_per_second: NonZeroU32, seed: u64) -> Self {
-        // In the bucket a frame counts as a byte.
-        let burst_bytes = frames_per_second.get();
-        let rate = SliceRate { bits_per_second: u64::from(burst_bytes) * 8, burst_bytes };
-        Self { rate, buckets: Vec::new(), memory: FloodMemory::new(seed) }
-    }
-
-    /// May a port send so many frames to everybody now?
-    pub(crate) fn take(
-        &mut self,
-        now_ns: u64,
-        (slot, serial): (PortSlot, u32),
-        frames: u64,
-    ) -> bool {
-        let place = slot.index();
-        if place >= self.buckets.len() {
-            self.buckets.resize(place + 1, None);
-        }
-        let Some(entry) = self.buckets.get_mut(place) else { return false };
-        let (_, bucket) = match entry {
-            Some(own) if own.0 == serial => own,
-            _ => entry.insert((serial, TokenBucket::full(self.rate, now_ns))),
-        };
-        bucket.take(now_ns, frames)
+        let rates = PortRates::new(frames_per_second.get(), frames_per_second.get());
+        Self { rates, memory: FloodMemory::new(seed) }
     }
 }

@@ -7,6 +7,7 @@ use crate::engine::packet::index::PortIndex;
 use crate::engine::tables::descent::Entered;
 use catena_io::prefetch_whole;
 use catena_model::classifier::FieldWord;
+use catena_model::limits::SETUP_IDLE_MS;
 use catena_wire::plain::PlainFrame;
 
 /// Places that a flow can have.
@@ -177,6 +178,10 @@ impl<W: Words> Flows<W> {
         let entry = entries.find(|entry| entry.words == words && entry.epoch == epoch)?;
         if entry.own == NO_PATH {
             return Some(CachedVerdict::Ordinary);
+        }
+        // Whether the controller has to be asked for a flow that paused, the rules' way knows.
+        if now_ms.wrapping_sub(entry.noted_ms) > SETUP_IDLE_MS {
+            return None;
         }
         let is_due = std::mem::replace(&mut entry.noted_ms, now_ms) != now_ms;
         let path = CachedPath { own: entry.own, shape: entry.shape };

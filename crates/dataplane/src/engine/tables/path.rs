@@ -8,7 +8,7 @@ use crate::engine::encap::Written;
 use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex, UNTOLD_NETWORK};
 use catena_model::PathId;
 use catena_model::id::{ChainId, InstanceId, NetworkId};
-use catena_model::program::{Balance, HopKind, PathEntry, RewriteEntry};
+use catena_model::program::{Balance, HopKind, PathEntry, RewriteEntry, WhenAway};
 use catena_model::resource::{Encapsulation, FailurePolicy};
 use catena_wire::frame::FrameView;
 use catena_wire::scalar::MacAddr;
@@ -32,6 +32,8 @@ pub(crate) struct PathTable {
     pub(crate) network: u32,
     /// It carries the answers of a symmetric chain.
     pub(crate) is_way_back: bool,
+    /// What becomes of packets of flows that the controller does not answer for; none: it is not asked.
+    pub(crate) setup: Option<WhenAway>,
     /// The number that slices know the end of its chain by; none: nothing of theirs is taken there,
     /// as on the way back.
     pub(crate) chain_end: Option<u32>,
@@ -68,6 +70,7 @@ impl Default for PathTable {
             destination: None,
             network: UNTOLD_NETWORK,
             is_way_back: false,
+            setup: None,
             chain_end: None,
             senders: Vec::new(),
             local_instances: Vec::new(),

@@ -43,6 +43,8 @@ pub(crate) enum Step {
     Visited { port: PortIndex, position: PathPosition },
     /// To be set aside until its slice's turn.
     Waiting(KeptPlace),
+    /// To be set aside until the controller has answered for its flow, which a rule sends in here.
+    AwaitsSetup { port: PortIndex, start: PathPosition },
     /// Merged into an earlier packet.
     Absorbed,
     /// Nothing left but to do it.

@@ -184,6 +184,7 @@ fn check_lengths(entries: &Entries) -> Result<(), CompileError> {
     at_most("pins", entries.pins.len(), NODE_PATHS_MAX)?;
     at_most("MACs", entries.macs.len(), NODE_ADDRESSES_MAX)?;
     at_most("addresses", entries.neighbours.len(), NODE_ADDRESSES_MAX)?;
+    at_most("set-ups", entries.setups.len(), NODE_PATHS_MAX)?;
     at_most("routes", entries.routes.len(), NODE_PATHS_MAX)?;
     at_most("ways between other nodes", entries.onward.len(), NODE_ONWARD_MAX)?;
     at_most("slices", entries.slices.len(), NODE_SLICES_MAX)?;
@@ -212,6 +213,7 @@ fn check_lists(program: &NodeProgram, entries: &Entries) -> Result<(), CompileEr
     twice("slice", &program.slices, entries.slices.len(), |entry| entry.id.to_string())?;
     twice("path", &program.slice_paths, entries.slice_paths.len(), |entry| entry.id.to_string())?;
     twice("port number", &program.exits, entries.exits.len(), |entry| entry.number.to_string())?;
+    twice("set-up of path", &program.setups, entries.setups.len(), |entry| entry.path.to_string())?;
     twice("pass", &program.identities, entries.identities.len(), |entry| entry.pass.to_string())?;
     twice("route to port", &program.routes, entries.routes.len(), |entry| {
         format!("{} of node {}", entry.to, entry.node)

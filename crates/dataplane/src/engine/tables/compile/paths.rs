@@ -25,6 +25,11 @@ impl Following<'_> {
     pub(super) fn follow_paths(&mut self) -> Result<(), CompileError> {
         let edits = edits(&self.former.entries.paths, &self.entries.paths);
         self.turned.paths.extend(edits.into_iter().map(|(id, ..)| id));
+        let setups = super::edits(&self.former.entries.setups, &self.entries.setups);
+        let there = setups.into_iter().map(|(id, ..)| id).filter(|id| {
+            [&self.former.entries, self.entries].iter().any(|all| all.paths.contains_key(id))
+        });
+        self.turned.paths.extend(there);
         let turned: Vec<PathId> = self.turned.paths.iter().copied().collect();
         let mut seen = BTreeSet::new();
         for id in &turned {
@@ -280,6 +285,7 @@ fn path_table(entry: &Arc<PathEntry>, tables: &Tables) -> Result<PathTable, Comp
         destination,
         network: vni.unwrap_or(UNTOLD_NETWORK),
         is_way_back: entry.is_way_back,
+        setup: tables.entries.setups.get(&entry.id).map(|setup| setup.away),
         chain_end: names.end(entry.chain).filter(|_| !entry.is_way_back),
         senders: senders(entry, names),
         local_instances: Vec::new(),

@@ -7,6 +7,7 @@ use catena_model::explain::{
 use catena_model::id::{ChainId, FunctionId, NetworkId};
 use catena_model::program::{Balance, HopEntry};
 use catena_model::resource::{Encapsulation, FailurePolicy};
+use catena_model::setup::Setup;
 use catena_model::{BlueprintNumber, PathId};
 use catena_plan::{Direction, PathPhase, SliceReach};
 use uuid::Uuid;
@@ -51,6 +52,7 @@ fn record() -> PathRecord {
         slices: SliceReach::default(),
         is_partly_counted: false,
         splits_flows: false,
+        setup: Setup::default(),
     }
 }
 
