@@ -140,7 +140,7 @@ impl DetourEntry {
 }
 
 /// The places of the hops that a header to one of them may lead to behind it, in their order. Behind a function that
-/// rewrites, or where something else than the flow chooses among the next one's instances, only the node of the function
+/// rewrites, or where something else than the flow chooses among the next one's instances, only the function's own node
 /// knows which that is; copies for taps have headers of their own. Where instances are many, so are the ways between
 /// them: [`ROUTE_COMBINATIONS_MAX`] in all are known.
 pub fn behind(hops: &[HopEntry], place: usize) -> impl Iterator<Item = usize> + '_ {
@@ -181,7 +181,7 @@ impl JoinedWay {
     }
 
     /// Goes on along another way, if a header of this encapsulation has room for all of that; none: it has not. What
-    /// one holds, a part of it holds (in `classic-80` if the numbers of functions' ports are even), so joining as long as
+    /// one holds, a part of it holds (in `classic-80` if the numbers of functions' ports are even): joining as long as
     /// there is room makes the fewest headers of ways.
     #[must_use]
     pub fn and(

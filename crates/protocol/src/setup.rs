@@ -130,6 +130,8 @@ fn address(field: &'static str, bytes: &[u8]) -> Result<IpAddr, SetupError> {
 mod tests {
     use super::*;
 
+    type Spoil = fn(&mut message::FlowAsked);
+
     fn asked(source: IpAddr, destination: IpAddr) -> FlowAsked {
         let protocol = IpProtocol::UDP;
         let flow = FlowKey { source, destination, protocol, source_port: 7, destination_port: 9 };
@@ -145,7 +147,7 @@ mod tests {
             let asked = asked(source, destination);
             let packed = pack_asked(&asked, asker);
             assert_eq!(read_asked(&packed), Ok(asked));
-            let wrong: [(&str, fn(&mut message::FlowAsked)); 6] = [
+            let wrong: [(&str, Spoil); 6] = [
                 ("port", |packed| packed.port.truncate(15)),
                 ("source", |packed| packed.source.push(0)),
                 ("destination", |packed| packed.destination.clear()),

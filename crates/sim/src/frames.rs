@@ -1,5 +1,5 @@
-//! Frames on source routes: a model of the engine's transit, by port numbers instead of bytes. Knows what a frame says and
-//! what the program of the node where it is says of it; refuses to know paths.
+//! Frames on source routes: a model of the engine's transit, by port numbers instead of bytes. Knows what a
+//! frame says and what the program of the node where it is says of it; refuses to know paths.
 
 use crate::dataplane::Dataplane;
 use crate::hellos::Use;

@@ -1,5 +1,5 @@
-//! What a data plane knows of its links by the hellos of its neighbours: a model of the engine's board of links, without
-//! names, sequences and keys. Knows periods; refuses to know cables.
+//! What a data plane knows of its links by the hellos of its neighbours: a model of the engine's board of
+//! links, without names, sequences and keys. Knows periods; refuses to know cables.
 
 use catena_model::limits::HELLO_MISSES_MAX;
 use catena_model::topology::PortNumber;

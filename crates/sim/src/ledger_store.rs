@@ -1,6 +1,6 @@
-//! What the planner remembers, as documents of the store: a model of the controller's module of that name. A document for
-//! each path, one for the port numbers of each node, one for the ways from it and one for their detours, one for all
-//! cables, one for what each node was told, and a head.
+//! What the planner remembers, as documents of the store: a model of the controller's module of that name. A
+//! document for each path, one for the port numbers of each node, one for the ways from it and one for their
+//! detours, one for all cables, one for what each node was told, and a head.
 
 use crate::planted::Planted;
 use catena_model::entry::ProgramVersion;

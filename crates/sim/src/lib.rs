@@ -9,11 +9,12 @@
 //! (`catena-protocol`), transactions and their rules (`catena-store`), all resources, programs and
 //! counters (`catena-model`).
 //!
-//! What is a model, because the original is bound to sockets, files or threads: the order of work
-//! inside the controller's tasks (`controller`, `controller_process`, `declared`, `ledger_store`, `translate`), the agent's
-//! node (`agent`) and its discovery (`discovery`), the data plane's control thread (`dataplane`) and its
-//! hellos (`hellos`), forwarding (`packets` and `frames`, without bytes), cables (`cables`), SQLite (`journal_store`). A mistake that lives only in an original is not found here:
-//! for those there are the tests that kill real processes.
+//! What is a model, because the original is bound to sockets, files or threads: the order of work inside the
+//! controller's tasks (`controller`, `controller_process`, `declared`, `ledger_store`, `translate`), the
+//! agent's node (`agent`) and its discovery (`discovery`), the data plane's control thread (`dataplane`) and
+//! its hellos (`hellos`), forwarding (`packets` and `frames`, without bytes), cables (`cables`), SQLite
+//! (`journal_store`). A mistake that lives only in an original is not found here: for those there are the tests
+//! that kill real processes.
 #![forbid(unsafe_code)]
 
 mod agent;

@@ -23,16 +23,13 @@ pub(crate) struct Operator {
 }
 
 /// What chains have beside tunnels where there are cables.
-const OVER_CABLES: [Encapsulation; 4] = [
-    Encapsulation::SourceRouteNative,
-    Encapsulation::SourceRouteSrMpls,
-    Encapsulation::SourceRouteSafe9,
-    Encapsulation::SourceRoutePolka,
-];
+const OVER_CABLES: [&str; 4] =
+    ["source-route/native", "source-route/sr-mpls", "source-route/safe-9", "source-route/polka"];
 
 impl Operator {
     pub(crate) fn new(topology: Intent, has_cables: bool) -> Self {
         let others = OVER_CABLES.into_iter().filter(|_| has_cables);
+        let others = others.filter_map(Encapsulation::of_name);
         Self {
             acknowledged: Arc::default(),
             in_doubt: None,

@@ -65,6 +65,7 @@ fn path(path: u32, direction: &str, phase: &str, hops: &[(&str, bool)]) -> PathR
         since: BlueprintNumber(3),
         hops: hops.iter().map(hop).collect(),
         routes: Vec::new(),
+        headers: Vec::new(),
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) fn answer(
     let entries = &program?.entries;
     let answer = |packed: &FlowAsked| {
         let asked = read_asked(packed)
-            .inspect_err(|error| tracing::warn!(%node, "a flow cannot be asked for: {error}"))
+            .inspect_err(|error| tracing::debug!(%node, "a flow cannot be asked for: {error}"))
             .ok()?;
         let begun = Instant::now();
         let mut answer = answer_flow(entries, &asked)?;

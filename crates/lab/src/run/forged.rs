@@ -1,5 +1,6 @@
-//! Frames with headers of source routes where nobody may send any: from an endpoint, from a function, and by a link at whose
-//! other end no node is. Knows how they are made and who counts them; whether any travels is the proof's affair.
+//! Frames with headers of source routes where nobody may send any: from an endpoint, from a function, and by a
+//! link at whose other end no node is. Knows how they are made and who counts them; whether any travels is the
+//! proof's affair.
 
 use super::accounting::{Snapshot, settle};
 use super::capture::Captures;
@@ -8,6 +9,7 @@ use super::proof::{self, Question};
 use crate::error::{LabError, Result};
 use crate::up::RunningLab;
 use crate::wiring::{PortPlan, STRANGE_END, STRANGE_LINK, strange_node};
+use catena_client::deploy::ChainStep;
 use catena_io::StampedSocket;
 use catena_model::DropReason;
 use catena_wire::ethernet;
@@ -110,7 +112,7 @@ fn doors(running: &RunningLab) -> impl Iterator<Item = Door<'_>> {
     let chain = running.lab.chains.first();
     let source = chain.map(|chain| chain.document.source.as_str());
     let functions = chain.into_iter().flat_map(|chain| &chain.document.chain);
-    let function = functions.flat_map(|step| step.all_instances()).next().map(|one| one.name);
+    let function = functions.flat_map(ChainStep::all_instances).next().map(|one| one.name);
     let is_one = move |port: &&PortPlan| {
         Some(port.device.as_str()) == source || Some(&port.device) == function.as_ref()
     };

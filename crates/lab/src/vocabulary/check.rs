@@ -45,8 +45,9 @@ pub enum Claim {
     /// `route`: the independent proof found each source-routed frame at exactly the switches that its
     /// ports lead to, in order, with a counter one less at each and the same bytes behind it.
     Route,
-    /// `forged`: the independent proof saw no frame with a header of source routes travel that an endpoint or a function
-    /// sent, or that came by a link at whose other end no node is; and each was counted under its name.
+    /// `forged`: the independent proof saw no frame with a header of source routes travel that an endpoint or a
+    /// function sent, or that came by a link at whose other end no node is; and each was counted under its
+    /// name.
     Forged,
     /// `sum v4 = v1 + v2`: in packets, at the functions' egress.
     Sum {

@@ -1,5 +1,5 @@
-//! A link of a lab's node at whose other end no node is: by it frames come that nobody of the domain has sent. Knows its
-//! two ends; refuses to know such frames.
+//! A link of a lab's node at whose other end no node is: by it frames come that nobody of the domain has sent.
+//! Knows its two ends; refuses to know such frames.
 
 use super::plan::End;
 use crate::vocabulary::Lab;

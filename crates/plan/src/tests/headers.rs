@@ -1,4 +1,4 @@
-//! Headers over several functions: how few there are, what they hold, and who is told of the ways that they are made of.
+//! Headers over several functions: how few there are, what they hold, and who is told of the ways in them.
 #![allow(clippy::unwrap_used)]
 
 use super::fabric::{acknowledge_everywhere, programs};

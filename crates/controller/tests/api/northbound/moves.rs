@@ -163,7 +163,12 @@ fn what_cannot_go_with_an_encapsulation_is_named_with_what_to_do_and_nothing_mov
         controller.create(GRAPHS, &graph);
         let (stored, mpls) = (controller.get(CHAINS), json!({"encapsulation": "mpls"}));
         for (name, body, status, words) in [
-            ("plain", json!({}), 400, ["it changes nothing", "'encapsulation' or 'context'"]),
+            (
+                "plain",
+                json!({}),
+                400,
+                ["it changes nothing", "'encapsulation', 'setup' or 'context'"],
+            ),
             ("plain", json!({"encapsulation": null}), 400, ["it changes nothing", "'context'"]),
             (
                 "plain",

@@ -1,7 +1,7 @@
 //! Chains with reactive set-up: how they are declared and told of, and what a node is answered that asks for a flow.
 
 use super::moves::{House, LONG, change};
-use crate::support::{eventually, message};
+use crate::support::eventually;
 use catena_model::PathId;
 use catena_model::id::ChainId;
 use catena_model::program::{SetupEntry, WhenAway};
@@ -43,7 +43,7 @@ fn a_chain_turns_reactive_and_back_on_its_path_and_everybody_says_so() {
     let (status, problem) = change(&house.controller, "web", &json!({"setup": "lazy"}));
     assert_eq!(status, 400);
     for word in ["lazy", "`proactive`, `reactive`, `reactive/ordinary`"] {
-        assert!(message(&problem).contains(word), "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(word), "{problem}");
     }
     let (status, _) = change(&house.controller, "web", &json!({"setup": null}));
     assert_eq!(status, 400, "it changes nothing");

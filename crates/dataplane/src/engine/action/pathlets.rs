@@ -2,8 +2,8 @@
 //! packet needs it and kept as long as the tables. Knows the ways between nodes and which instance a flow meets;
 //! refuses to know how a header is written.
 //!
-//! Every node makes the same choice for a flow, so where a header begins all of it can be made. It ends where that is not
-//! so any more ([`behind`]), and where it has no room for the next way whole.
+//! Every node makes the same choice for a flow, so where a header begins all of it can be made. It ends where that is
+//! not so any more ([`behind`]), and where it has no room for the next way whole.
 
 use crate::engine::encap::{PathPosition, RouteHeader};
 use crate::engine::tables::Tables;
