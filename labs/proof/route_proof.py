@@ -177,13 +177,10 @@ def begun(sight, left, earlier, fabric):
         return "walk", (f"was first seen at {sight.node}, with {sight.route.counter} of {len(sight.route.ports)} left, and "
                         f"nothing had come to {left}")
     last, passed, others = earlier
-    own = left_over(last.route, passed)._replace(inner=sight.route.inner)
     # A node keeps what is left of the newest header of a flow: it may be that of a packet behind this one.
-    for other in others:
-        other = left_over(other, passed)._replace(inner=sight.route.inner)
-        if any(way and way._replace(counter=0, ttl=0) == sight.route._replace(counter=0, ttl=0)
-               for way in (stepped(other), detoured(other))):
-            own = other
+    left_overs = [left_over(route, passed)._replace(inner=sight.route.inner) for route in [last.route, *others]]
+    fitting = (route for route in left_overs if sight.route in (stepped(route), detoured(route)))
+    own = next(fitting, left_overs[0])
     taken = [own.ports[own.counter + place] for place in range(passed) if own.counter + place < len(own.ports)]
     if own.ttl is None and any((left, port) in fabric.taken for port in taken):
         return "walk", f"went by {left} and a link there, where {passed} functions had it"

@@ -203,6 +203,13 @@ class Proof(unittest.TestCase):
             self.assertEqual((status, result["gone_on"]), (0, 1), result)
             self.assertEqual(prove(one(0, after=62))[0], 1)
             self.wrong(one(0, after=64)[:3] + back[1:], "walk")
+        # A header that comes to a node twice.
+        ports = (FUNCTION + 1, 3, 1, 1, FUNCTION, 3, 1, 1, FUNCTION + 1) + over_two_ports((FUNCTION,))[1:]
+        legs = ((SHORT, 15, 64), (BACK, 11, 63), (SHORT, 7, 62), (BACK, 3, 61))
+        twice = [(place, route(ports, first - index, datagram(0, hops)))
+                 for places, first, hops in legs for index, place in enumerate(places)]
+        status, result = prove(twice, walks=4)
+        self.assertEqual((status, result["gone_on"]), (0, 3), result)
         # The header of a packet behind it, of the same path.
         one, other = over_two(0), over_two(1)
         first, newer = over_two(0), over_two(1, end=FUNCTION + 2)
