@@ -57,7 +57,7 @@ def judge(told, folder):
     if not told["entrances"]:
         verdict.complain("unseen", "no capture shows that it sees such frames")
     return {"ok": not verdict.counts, "captures": len(told["captures"]), "frames": all_frames,
-            "elsewhere": elsewhere, "violation_count": sum(verdict.counts.values()), "violations": verdict.examples}
+            "elsewhere": elsewhere, "lost": verdict.counts["lost"], "violation_count": sum(verdict.counts.values()), "violations": verdict.examples}
 
 
 def main(arguments):

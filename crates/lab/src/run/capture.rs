@@ -33,8 +33,9 @@ const SOURCE_ROUTES: &str =
 const TUNNELS: &str = "udp dst port 4790 or udp dst port 6635";
 /// Kernel buffer of a capture, in KiB.
 const BUFFER_KIB: &str = "8192";
-/// The same where hardly anything comes.
-const SMALL_BUFFER_KIB: &str = "256";
+/// The same where hardly anything comes. The kernel hands over whole blocks, and each second takes one however little
+/// came: of many captures at once some get to theirs later than that.
+const SMALL_BUFFER_KIB: &str = "2048";
 /// How long the last packets may take to reach their capture.
 const SETTLE: Duration = Duration::from_millis(300);
 /// The same where the kernel hands frames over by the block, the last one after a second.

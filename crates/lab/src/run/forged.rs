@@ -63,6 +63,9 @@ pub struct Forged {
     pub proof: Value,
 }
 
+/// How often it is tried where captures lose frames: many of them run at once, beside everything else.
+const ATTEMPTS: u32 = 3;
+
 /// Where frames are put.
 struct Door<'r> {
     node: &'r str,
@@ -73,8 +76,26 @@ struct Door<'r> {
     reason: DropReason,
 }
 
-/// Sends them, while everything is captured.
+/// Sends them, while everything is captured; again where a capture lost frames, which shows nothing, and nothing else
+/// speaks against it.
 pub(crate) fn carry_out(running: &RunningLab, folder: &Path) -> Result<Forged> {
+    let mut forged = send_captured(running, &folder.join("1"))?;
+    for attempt in 2..=ATTEMPTS {
+        if !shows_nothing(&forged.proof) {
+            break;
+        }
+        forged = send_captured(running, &folder.join(attempt.to_string()))?;
+    }
+    Ok(forged)
+}
+
+/// Did captures lose frames, and is that all?
+fn shows_nothing(proof: &Value) -> bool {
+    let lost = proof["lost"].as_u64().unwrap_or_default();
+    lost > 0 && proof["violation_count"].as_u64() == Some(lost)
+}
+
+fn send_captured(running: &RunningLab, folder: &Path) -> Result<Forged> {
     let before = Snapshot::take_at_rest(&running.client)?;
     let captures = Captures::start_everywhere(running, folder)?;
     let doors: Vec<Door<'_>> = doors(running).collect();
@@ -257,7 +278,7 @@ mod tests {
         assert_eq!(kinds.len(), 4, "{kinds:?}");
         let types: std::collections::BTreeSet<_> = frames.iter().map(|f| &f[12..14]).collect();
         let expected = [[0x81, 0x00], [0x88, 0xb5], [0x88, 0xb6]];
-        assert!(types.into_iter().eq(expected.iter().map(|octets| octets.as_slice())));
+        assert!(types.into_iter().eq(expected.iter().map(<[u8; 2]>::as_slice)));
     }
 
     #[test]
@@ -281,6 +302,9 @@ mod tests {
         assert!(!run(|forged| forged.places[0].sent = 0).0);
         assert!(!run(|forged| forged.unaccounted = 1).0);
         assert!(!run(|forged| forged.places.clear()).0);
+        let proof = |lost, all| json!({"lost": lost, "violation_count": all});
+        assert!(shows_nothing(&proof(2, 2)) && !shows_nothing(&proof(1, 2)));
+        assert!(!shows_nothing(&proof(0, 0)));
         let travelled = run(|forged| {
             forged.proof =
                 json!({"ok": false, "elsewhere": 1, "captures": 9, "violations": ["at e1"]});
