@@ -70,7 +70,8 @@ pub(super) fn measure(notes: &mut Notes) -> Result<(), BenchError> {
     for (spread, place) in SPREADS {
         // Tables as full as they get where chains are spread evenly.
         let by_rules = TABLE * switches / spread.switches(10);
-        beside(&format!("chains_held_{place}_10"), TABLE * hosts / 10, by_rules);
+        let by_hosts = TABLE * hosts / entries::count(spread, 10, false)?.hosts;
+        beside(&format!("chains_held_{place}_10"), by_hosts, by_rules);
     }
     for k in TREES {
         let [rules, ours] = paper::fat_tree(k);

@@ -85,7 +85,8 @@ const ABOUT: &str = "A switch between links, nanoseconds of processor time per f
     with all ways round dead cables, 64 bytes of these; `entries_formula` has one for each \
     ten switches, with an edge at every switch, functions that change nothing and no way \
     round. `chains_held`: chains \
-    of ten functions by tables of 2,000 entries, at hosts beside at switches. \
+    of ten functions by tables of 2,000 entries, at hosts, with all that these know of a \
+    chain, beside at switches. \
     `control_…`: by the sizes of OpenFlow 1.0 (packet-in 146 bytes, flow-mod 80, headers \
     132), a flow's bytes in the paper's model, where each switch asks, or each at the \
     core; for a chain of ten functions beside a controller that is asked switch by switch \
