@@ -16,28 +16,34 @@ use catena_wire::frame::FrameView;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// Headers that are kept; where one more is needed, all are made anew.
-const PATHLETS_MAX: usize = 4_096;
+/// Headers that are kept of one path; where one more is needed, those of the path are made anew, and no other's:
+/// whoever sends flows to all combinations of his chain delays his own.
+const PATH_PATHLETS_MAX: usize = 256;
+/// The same of all paths.
+const PATHLETS_MAX: usize = 65_536;
 /// The instance of a hop behind the last one.
 const NONE: u16 = u16::MAX;
 
-/// Where a header begins, and the instances that it leads to, by their places among those of their hops.
+/// Where on its path a header begins, and the instances that it leads to, by their places among those of their hops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Combination {
-    /// Index of the path with the hops.
-    path: u32,
     hop: u16,
     instances: [u16; ROUTE_FUNCTIONS_MAX],
 }
 
 /// Those of one engine.
 #[derive(Debug, Default)]
-pub(crate) struct Pathlets(HashMap<Combination, RouteHeader>);
+pub(crate) struct Pathlets {
+    /// By the index of the path with the hops.
+    of_path: HashMap<u32, HashMap<Combination, RouteHeader>>,
+    count: usize,
+}
 
 impl Pathlets {
     /// Other tables are in force: none is used with them.
     pub(crate) fn forget(&mut self) {
-        self.0.clear();
+        self.of_path.clear();
+        self.count = 0;
     }
 
     /// The header of a packet at a position whose next instance is the one at this place among those of its hop; none:
@@ -62,13 +68,22 @@ impl Pathlets {
         if instances[1] == NONE {
             return None;
         }
-        let combination = Combination { path: place.path, hop: place.hop, instances };
-        if self.0.len() >= PATHLETS_MAX && !self.0.contains_key(&combination) {
+        let combination = Combination { hop: place.hop, instances };
+        if self.count >= PATHLETS_MAX {
             self.forget();
         }
-        match self.0.entry(combination) {
+        let own = self.of_path.entry(place.path).or_default();
+        if own.len() >= PATH_PATHLETS_MAX && !own.contains_key(&combination) {
+            self.count -= own.len();
+            own.clear();
+        }
+        match own.entry(combination) {
             Entry::Occupied(known) => Some(known.into_mut()),
-            Entry::Vacant(room) => Some(room.insert(made(path, &combination, tables)?)),
+            Entry::Vacant(room) => {
+                let made = made(path, &combination, tables)?;
+                self.count += 1;
+                Some(room.insert(made))
+            }
         }
     }
 }
