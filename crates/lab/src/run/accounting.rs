@@ -6,7 +6,7 @@ use crate::vocabulary::{Lab, LinkEnd};
 use catena_client::Client;
 use catena_client::deploy::{ChainStep, Direction};
 use catena_model::DropReason;
-use catena_model::account::{Created, DataplaneLife, NodeCounters, PortCounters, Volume};
+use catena_model::account::{self, Created, DataplaneLife, NodeCounters, PortCounters, Volume};
 use catena_model::id::ChainId;
 use catena_model::setup::SetupCounters;
 use catena_model::status::NodeReport;
@@ -184,6 +184,20 @@ impl Snapshot {
         let ports = nodes.flat_map(|one| one.ports.iter().chain(&one.links));
         let dropped = ports.filter(|one| one.name == port);
         dropped.filter_map(|one| one.account.dropped.get(&reason)).sum()
+    }
+
+    /// Frames since `before` for which there was no room on their way into an engine: in rings, or in what the kernel's
+    /// path may hand on.
+    pub(crate) fn refused_since(&self, before: &Self) -> u64 {
+        let dropped = |account: &account::Account| {
+            account.dropped.get(&DropReason::PuntShareFull).copied().unwrap_or_default()
+        };
+        let of = |node: &NodeCounters| {
+            let ports = node.ports.iter().chain(&node.links).map(|port| dropped(&port.account));
+            node.ring_full() + dropped(&node.tunnels) + ports.sum::<u64>()
+        };
+        let all = |snapshot: &Self| -> u64 { snapshot.nodes().map(of).sum() };
+        all(self).saturating_sub(all(before))
     }
 
     fn nodes(&self) -> impl Iterator<Item = &NodeCounters> {

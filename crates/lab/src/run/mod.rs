@@ -39,7 +39,7 @@ pub use statistics::{Mean, Ratio};
 pub use summary::{summary, write_summary};
 pub use tool::TrafficResult;
 pub use updates::{Change, Update};
-pub use users::{Comparison, Delays, Isolation, UsersEvidence, UsersRow};
+pub use users::{Comparison, Delays, Isolation, Lowered, UsersEvidence, UsersRow};
 
 use crate::error::{LabError, Result};
 use crate::plots;

@@ -136,6 +136,9 @@ impl RunReport {
         }
         if let Some(users) = &self.evidence.users {
             let _ = writeln!(text, "{}", users_table(users));
+            for lowered in &users.lowered {
+                let _ = writeln!(text, "{lowered}");
+            }
             if let Some(isolation) = &users.isolation {
                 let _ = writeln!(text, "{isolation}");
             }

@@ -26,7 +26,7 @@ const SEARCH_HALVINGS: u32 = 3;
 /// Streams in a row that a rate must be kept in, before it is called the no-drop rate.
 const SEARCH_PROOFS: u32 = 3;
 /// What is left of a rate when one of them is not clean.
-const SEARCH_MARGIN: f64 = 0.8;
+pub(super) const SEARCH_MARGIN: f64 = 0.8;
 /// A sender that is slower than this share of what it was asked for has found its own limit.
 const SEARCH_KEPT: f64 = 0.95;
 /// Mean delay, as a share of a stream's length, beyond which it was not carried but stored: rings

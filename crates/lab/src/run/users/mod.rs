@@ -7,6 +7,7 @@ mod comparing;
 mod delays;
 mod flood;
 pub mod frames;
+mod keeping;
 mod link;
 mod moving;
 mod open_vswitch;
@@ -19,6 +20,7 @@ pub use comparing::Comparison;
 pub use delays::Delays;
 pub(crate) use delays::mean_without_extremes;
 pub use flood::Isolation;
+pub use keeping::Lowered;
 pub(crate) use table::{users_csv, users_table};
 
 use crate::error::Result;
@@ -68,6 +70,8 @@ pub struct UsersEvidence {
     pub open_vswitch: Option<String>,
     /// No-drop rates by content and size, in frames a second.
     pub no_drop: Vec<(&'static str, u32, f64)>,
+    /// Rates that turned out to be none at which nothing is lost, and were lowered.
+    pub lowered: Vec<Lowered>,
     /// By packet size, with the fewest hops.
     pub sizes: Vec<UsersRow>,
     /// By hops, with the largest size.
@@ -130,10 +134,12 @@ pub(crate) fn carry_out(
         tell(&format!("{} pairs beside a flood", flood.pairs), start.elapsed().as_secs_f64());
     }
     if let Some(size) = users.sizes.last().copied() {
+        let known = evidence.no_drop.iter().find(|(what, of, _)| *what == "users" && *of == size);
+        let mut rate = known.map_or(SEARCH_FIRST, |(_, _, rate)| *rate);
         for hops in users.hops.iter().copied() {
             declare(&mut declared, users, hops, &mut evidence, tell)?;
             let start = Instant::now();
-            one_count(&mut bench, &declared, (size, hops), &mut evidence)?;
+            one_count(&mut bench, &declared, (size, hops), &mut rate, &mut evidence)?;
             tell(&format!("{hops} hops"), start.elapsed().as_secs_f64());
         }
     }
@@ -190,18 +196,24 @@ fn by_size(
         }
     }
     let start = Instant::now();
-    for repeat in 0..bench.users.repeat {
-        for (case, row) in &mut all {
-            let content = row.content.replace(", ", "-");
-            let name = (repeat == 0).then(|| format!("{content}-{}", row.size));
-            row.runs.push(bench.measured(case, rate, name.as_deref())?);
+    let (cases, rows): (Vec<Case>, Vec<UsersRow>) = all.into_iter().unzip();
+    let lowered = &mut evidence.lowered;
+    let rows = bench.at_a_rate_it_keeps(&mut rate, hops, lowered, |bench, rate| {
+        let mut rows = rows.clone();
+        for repeat in 0..bench.users.repeat {
+            for (case, row) in cases.iter().zip(&mut rows) {
+                let content = row.content.replace(", ", "-");
+                let name = (repeat == 0).then(|| format!("{content}-{}", row.size));
+                row.runs.push(bench.measured(case, rate, name.as_deref())?);
+            }
         }
-    }
-    if !all.is_empty() {
+        Ok(rows)
+    })?;
+    if !rows.is_empty() {
         let text = format!("{} sizes at {rate:.0} frames a second", bench.users.sizes.len());
         tell(&text, start.elapsed().as_secs_f64());
     }
-    evidence.sizes.extend(all.into_iter().map(|(_, row)| row.finished()));
+    evidence.sizes.extend(rows.into_iter().map(UsersRow::finished));
     Ok(())
 }
 
@@ -210,20 +222,22 @@ fn one_count(
     bench: &mut Bench<'_>,
     declared: &Declared<'_>,
     (size, hops): (u32, u32),
+    rate: &mut f64,
     evidence: &mut UsersEvidence,
 ) -> Result<()> {
-    let known = evidence.no_drop.iter().find(|(what, of, _)| *what == "users" && *of == size);
-    let rate = known.map_or(SEARCH_FIRST, |(_, _, rate)| *rate);
     let flows = bench.flows(declared, size)?;
     let case = Case { content: "users", by: By::Ours, flows };
-    let row = |share: &f64| UsersRow::new("users", size, hops, *share);
-    let mut rows: Vec<UsersRow> = bench.users.shares.iter().map(row).collect();
-    for repeat in 0..bench.users.repeat {
-        for row in &mut rows {
-            let name = (repeat == 0).then(|| format!("hops-{hops}-{:.0}", row.share * 100.0));
-            row.runs.push(bench.measured(&case, rate * row.share, name.as_deref())?);
+    let rows = bench.at_a_rate_it_keeps(rate, hops, &mut evidence.lowered, |bench, rate| {
+        let row = |share: &f64| UsersRow::new("users", size, hops, *share);
+        let mut rows: Vec<UsersRow> = bench.users.shares.iter().map(row).collect();
+        for repeat in 0..bench.users.repeat {
+            for row in &mut rows {
+                let name = (repeat == 0).then(|| format!("hops-{hops}-{:.0}", row.share * 100.0));
+                row.runs.push(bench.measured(&case, rate * row.share, name.as_deref())?);
+            }
         }
-    }
+        Ok(rows)
+    })?;
     evidence.hops.extend(rows.into_iter().map(UsersRow::finished));
     Ok(())
 }
