@@ -4,7 +4,8 @@ use crate::connection::Connection;
 use crate::document::{DocumentArgument, Written};
 use crate::failure::Failure;
 use crate::output::{Format, say, tell};
-use crate::plan::draft;
+use crate::placement;
+use crate::plan::{draft, tell_taken};
 use crate::receipt;
 use catena_client::{Client, ClientError};
 use catena_model::preview::{
@@ -111,11 +112,18 @@ fn apply(
     loop {
         tries += 1;
         let draft = draft(client, document, arguments.undeploy)?;
+        let taken = match arguments.undeploy {
+            true => Vec::new(),
+            false => placement::take(&draft, &document.document)?,
+        };
         if draft.plan()?.is_empty() {
             return Ok(None);
         }
         match draft.apply(request) {
-            Ok(applied) => return Ok(Some(applied)),
+            Ok(applied) => {
+                tell_taken(&taken);
+                return Ok(Some(applied));
+            }
             // Nobody asked for a certain plan: what was declared meanwhile is taken into account.
             Err(ClientError::Refused { status: 409, ref kind, .. })
                 if kind == MOVED_ON && arguments.plan.is_none() && tries < TRIES_MAX => {}

@@ -1,13 +1,16 @@
-//! `catena plan --place`: hosts for the functions of a document's chains. Knows how to tell them; refuses to choose
-//! one.
+//! Hosts for the functions of a document's chains: told by `catena plan --place`, and taken where a document wants a
+//! function run and says not where. Knows how to tell and to take them; refuses to choose one.
 
 use crate::failure::Failure;
 use crate::output::{Format, Table, block, say, table, tell};
-use catena_client::Draft;
-use catena_client::deploy::{ChainDocument, Document};
+use catena_client::deploy::{ChainDocument, ChainStep, Document};
+use catena_client::{ClientError, Draft};
 use catena_model::NodeName;
 use catena_model::placement::{PlacedFunction, PlacementRequest, Proposal, WayCost};
+use catena_model::resource::FunctionSettings;
+use catena_model::status::FunctionReport;
 use clap::Args;
+use std::collections::BTreeMap;
 
 #[derive(Args)]
 pub(crate) struct PlaceArguments {
@@ -36,6 +39,61 @@ pub(crate) fn run(
     let (free, per_host) = (arguments.free.clone(), arguments.per_host);
     let proposals = draft.placement(&PlacementRequest { chains, free, per_host })?;
     tell(output, &proposals, |_| proposals.iter().for_each(show))
+}
+
+/// What the API answers who may not see nodes.
+const FORBIDDEN: u16 = 403;
+
+/// Takes proposed hosts into a draft, for each function of the document that has a template without one, and stands
+/// nowhere; what was taken, or why nothing was, line by line.
+pub(crate) fn take(draft: &Draft, document: &Document) -> Result<Vec<String>, Failure> {
+    let mut told = Vec::new();
+    let mut unplaced: BTreeMap<String, FunctionReport> = BTreeMap::new();
+    for function in document.functions.iter().filter(|function| function.template.is_some()) {
+        let known = draft.client().function(&function.name)?;
+        if known.template.as_ref().is_some_and(|template| template.on.is_empty()) {
+            unplaced.insert(known.name.clone(), known);
+        }
+    }
+    for chain in &document.chains {
+        // A chain may go through what another has just been given a host for.
+        let is_asked_for = |step: &ChainStep| unplaced.contains_key(&step.name);
+        if !chain.chain.iter().any(is_asked_for) {
+            continue;
+        }
+        let chains = vec![chain.name()];
+        let request = PlacementRequest { chains, free: Vec::new(), per_host: 1 };
+        let proposals = match draft.placement(&request) {
+            Err(ClientError::Refused { status: FORBIDDEN, .. }) => {
+                told.push("no hosts are proposed: only who operates the nodes sees them".into());
+                break;
+            }
+            proposals => proposals?,
+        };
+        for proposal in &proposals {
+            if let Some(trouble) = &proposal.trouble {
+                told.push(format!("chain {}   no hosts are proposed: {trouble}", proposal.chain));
+            }
+            for placed in &proposal.functions {
+                let Some(host) = &placed.host else { continue };
+                let Some(known) = unplaced.remove(&placed.function) else { continue };
+                put_on(draft, known, host)?;
+                let way = proof(proposal);
+                told.push(format!("function {}   on {host}, as proposed: {way}", placed.function));
+            }
+        }
+    }
+    Ok(told)
+}
+
+fn put_on(draft: &Draft, known: FunctionReport, host: &NodeName) -> Result<(), Failure> {
+    let FunctionReport { id, on_failure, keeps_mac, mut template, .. } = known;
+    if let Some(template) = &mut template {
+        template.on = [host.clone()].into();
+    }
+    let settings = FunctionSettings { on_failure, keeps_mac, template };
+    draft.client().put_function(&id.to_string(), &settings)?;
+    Ok(())
 }
 
 fn show(proposal: &Proposal) {

@@ -3,7 +3,7 @@
 use crate::connection::Connection;
 use crate::document::{DocumentArgument, Written};
 use crate::failure::Failure;
-use crate::output::{Format, say, tell};
+use crate::output::{Format, progress, say, tell};
 use crate::placement::{self, PlaceArguments};
 use catena_client::deploy::Deployment;
 use catena_client::{Client, Draft};
@@ -30,6 +30,9 @@ pub(crate) fn run(connection: &Connection, arguments: &PlanArguments) -> Result<
     if arguments.place.place {
         return placement::run(&draft, &written.document, &arguments.place, arguments.output);
     }
+    if !arguments.undeploy {
+        tell_taken(&placement::take(&draft, &written.document)?);
+    }
     let plan = draft.plan()?;
     let undeploy = if arguments.undeploy { " --undeploy" } else { "" };
     let file = arguments.document.file.display();
@@ -40,6 +43,13 @@ pub(crate) fn run(connection: &Connection, arguments: &PlanArguments) -> Result<
         }
     })?;
     if plan.is_empty() { Ok(()) } else { Err(Failure::changes()) }
+}
+
+/// Hosts that were taken are told beside what is printed for programs.
+pub(crate) fn tell_taken(taken: &[String]) {
+    for line in taken {
+        progress(format_args!("{line}"));
+    }
 }
 
 /// A draft in which a document is declared, or nothing is left of it.

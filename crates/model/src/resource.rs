@@ -11,7 +11,7 @@ use crate::setup::Setup;
 use catena_wire::scalar::{MacAddr, Vni};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::net::IpAddr;
 use utoipa::ToSchema;
@@ -421,6 +421,9 @@ pub struct FunctionTemplate {
     /// Instances that there should be.
     #[serde(default)]
     pub instances: u32,
+    /// Hosts on which they should be run; empty: nobody has said where.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub on: BTreeSet<NodeName>,
     /// Words of the operator, for selecting.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,

@@ -230,11 +230,14 @@ impl Asked<'_> {
         Ok(stages)
     }
 
-    /// The hosts where the instances of a function stand, as their ports say.
+    /// The hosts where the instances of a function stand, as their ports say; where no port says it, those on which its
+    /// template wants them.
     fn standing(&self, function: &ServiceFunction) -> Result<BTreeSet<usize>, String> {
         let instances = function.instances.iter().filter_map(|id| self.intent.instances.get(id));
-        let nodes = instances.filter_map(|instance| self.node_of(instance.ingress));
-        nodes.map(|node| self.hosts.number(node)).collect()
+        let mut nodes = instances.filter_map(|instance| self.node_of(instance.ingress)).peekable();
+        let wanted = function.template.iter().filter(|_| nodes.peek().is_none());
+        let wanted: Vec<&NodeName> = wanted.flat_map(|template| &template.on).collect();
+        nodes.chain(wanted).map(|node| self.hosts.number(node)).collect()
     }
 
     fn node_of(&self, port: PortId) -> Option<&NodeName> {

@@ -3,10 +3,12 @@
 use crate::house::{CATENA, House, in_own_house};
 use crate::patience::wait_for;
 use crate::traffic::{Family, Receiver, Sender, address};
+use catena_client::Kind;
 use catena_model::resource::Encapsulation;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -103,7 +105,55 @@ fn hosts_are_proposed_for_functions_over_the_cables_that_were_found() {
         assert_eq!(proposal["proposed"], json!({"racks": 2, "ports": 3 + 5, "pathlets": 1}));
         assert_eq!(proposal["is_proved"], true);
         assert_eq!(carried_by(house), BEGAN, "nothing was changed");
+        check_taken(house, folder.path());
     });
+}
+
+/// A function that nobody has bound to a host, and whose template names none, is given the host that is proposed; that
+/// stays while the document does not say otherwise.
+fn check_taken(house: &House, folder: &Path) {
+    let network = house.client.list(Kind::Network, &[]).expect("networks")[0]["id"].clone();
+    let port = json!({"name": "ids", "device_id": "ids", "network_id": network});
+    house.client.create(Kind::Port, &port).expect("a port");
+    let text = "chains: [{name: watched, source: S, destination: D, classify: udp dport 9, through: [v1, ids]}]\n\
+                functions: [{name: ids, template: {runs: {image: ids}, instances: 1}}]\n";
+    let file = folder.join("watched.yaml");
+    std::fs::write(&file, text).expect("a document");
+    let file = file.display().to_string();
+    let catena = |words: &[&str]| {
+        let mut command = Command::new(CATENA);
+        let output = command.args(["--url", house.client.base()]).args(words).output();
+        let output = output.expect("it runs");
+        let [said, beside] =
+            [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+        (output.status.code(), said, beside)
+    };
+    let hosts = || {
+        let template = house.client.function("ids").ok()?.template?;
+        Some(template.on.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    let (code, said, beside) = catena(&["plan", "-f", &file]);
+    assert_eq!((code, hosts()), (Some(3), None), "{said}{beside}");
+    // Beside the first function there is no room: a host takes one of a chain.
+    let taken = "function ids   on h1, as proposed: no other hosts cost less";
+    assert!(beside.contains(taken), "{said}{beside}");
+    let (code, said, beside) = catena(&["apply", "-f", &file]);
+    assert_eq!((code, hosts()), (Some(0), Some(vec!["h1".to_owned()])), "{said}{beside}");
+    assert!(beside.contains(taken), "{said}{beside}");
+    let (code, said, beside) = catena(&["apply", "-f", &file]);
+    assert_eq!((code, said.trim(), beside.as_str()), (Some(0), "no changes", ""));
+    let (code, said, beside) = catena(&["diff", "-f", &file]);
+    assert_eq!((code, said.as_str()), (Some(0), ""), "{beside}");
+    let named = text.replace("instances: 1", "instances: 1, on: [h4]");
+    std::fs::write(&file, named).expect("a document");
+    let (code, said, beside) = catena(&["apply", "-f", &file]);
+    assert_eq!(
+        (code, hosts(), beside.as_str()),
+        (Some(0), Some(vec!["h4".to_owned()]), ""),
+        "{said}"
+    );
+    let (code, said, beside) = catena(&["apply", "-f", &file, "--undeploy"]);
+    assert_eq!(code, Some(0), "{said}{beside}");
 }
 
 fn check_measured(said: &str) {

@@ -118,7 +118,12 @@ fn set_function(client: &Client, function: &FunctionDocument) -> Result<(), Clie
         }
         Err(error) => return Err(error),
     };
-    client.put_function(&id, &function.settings()).map(|_| ())
+    let mut settings = function.settings();
+    // Who does not say where, leaves it at what was said before.
+    if let Some(template) = settings.template.as_mut().filter(|template| template.on.is_empty()) {
+        template.on = client.function(&id)?.template.map(|known| known.on).unwrap_or_default();
+    }
+    client.put_function(&id, &settings).map(|_| ())
 }
 
 /// The branches of a graph are its for life: one with others takes its place.

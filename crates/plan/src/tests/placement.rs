@@ -5,7 +5,8 @@ use super::rig::{CUSTOMER, INTERNAL, World, node, port_id};
 use super::source_routes::world;
 use catena_model::id::ChainId;
 use catena_model::placement::{PlacementRequest, Proposal, WayCost};
-use catena_model::resource::Encapsulation;
+use catena_model::resource::{Encapsulation, FunctionTemplate, Runs};
+use std::collections::BTreeMap;
 
 /// Nobody has bound the ports of a machine.
 fn unplug(world: &mut World, machine: u32) {
@@ -60,6 +61,22 @@ fn a_function_that_stands_nowhere_is_proposed_a_host_between_those_that_stand() 
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let moved = propose(&world, chain, &names, 1);
     assert_eq!((hosts(&moved)[0].as_deref(), moved.proposed), (Some("host1"), cost(2, 8, 1)));
+
+    // Where it is to be run, it stands.
+    let function = world.intent.chains[&chain].functions[1];
+    let template = FunctionTemplate {
+        runs: Runs::Image("ids".into()),
+        cpu_milli: None,
+        memory_mib: None,
+        instances: 1,
+        labels: BTreeMap::new(),
+        on: [node(2)].into(),
+    };
+    world.intent.functions.get_mut(&function).unwrap().template = Some(template);
+    let wanted = propose(&world, chain, &[], 1);
+    assert_eq!((hosts(&wanted), wanted.now), (vec![None; 3], cost(2, 10, 1)));
+    assert_eq!(wanted.functions[1].now, [node(2)]);
+    world.intent.functions.get_mut(&function).unwrap().template = None;
 
     // Who is away takes nobody in.
     for away in [2, 4] {
