@@ -18,10 +18,10 @@ pub use error::{LabError, Result};
 pub use plots::{BarChart, draw_charts};
 pub use run::user_frames;
 pub use run::{
-    Change, Comparison, Delays, DeploySample, Evidence, FaultOutcome, Forged, Forgery, Isolation,
-    Judged, LengthRow, Mean, Ratio, RunEvidence, RunOptions, RunReport, SetupEvidence, SetupTimes,
-    ThroughputRow, TrafficResult, Update, UsersEvidence, UsersRow, beside, changes_in, command,
-    commit_of, run, summary, write_summary,
+    Change, Comparison, Delays, DeploySample, Evidence, FaultOutcome, Footprint, Forged, Forgery,
+    Isolation, Judged, LengthRow, Lowered, Mean, Ratio, RunEvidence, RunOptions, RunReport,
+    SetupEvidence, SetupTimes, ThroughputRow, TrafficResult, Update, UsersEvidence, UsersRow,
+    beside, changes_in, command, commit_of, run, summary, write_summary,
 };
 pub use supervisor::{
     Doorway, LabNode, LabProcess, LabStatus, StartOptions, Started, down, find, init_main, list,

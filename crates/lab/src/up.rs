@@ -21,6 +21,8 @@ pub struct RunningLab {
     pub(crate) plan: WiringPlan,
     pub(crate) client: Client,
     started: Started,
+    /// How long it took until it stood without chains.
+    pub(crate) start_seconds: f64,
 }
 
 /// Brings a lab up; each step is told with its duration in seconds. The chains of the file are
@@ -76,6 +78,7 @@ impl RunningLab {
         tell: &mut dyn FnMut(&str, f64),
     ) -> Result<Self> {
         let plan = wiring::plan(&lab)?;
+        let began = Instant::now();
         let started = Started::start(&lab, options, tell)?;
         let client = Client::new(format!("http://{}", started.api()), None)?;
         let start = Instant::now();
@@ -92,7 +95,8 @@ impl RunningLab {
             let text = format!("{} cables found by discovery", lab.cables.len());
             tell(&text, start.elapsed().as_secs_f64());
         }
-        Ok(Self { lab, plan, client, started })
+        let start_seconds = began.elapsed().as_secs_f64();
+        Ok(Self { lab, plan, client, started, start_seconds })
     }
 
     /// Deploys a chain of the file, in the encapsulation of the run if it states one.

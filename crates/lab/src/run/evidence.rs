@@ -2,6 +2,7 @@
 
 use super::accounting::Account;
 use super::faults::FaultOutcome;
+use super::footprint::Footprint;
 use super::forged::Forged;
 use super::setups::SetupEvidence;
 use super::statistics::{Mean, mean, median, slope};
@@ -163,6 +164,9 @@ pub struct Evidence {
     /// The experiment with 5G users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<UsersEvidence>,
+    /// What the lab took of its machine, where its file asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub footprint: Option<Footprint>,
 }
 
 impl Evidence {

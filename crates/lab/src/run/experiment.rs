@@ -6,6 +6,7 @@ use super::capture::Captures;
 use super::cases::{Case, cases, rounds};
 use super::evidence::{DeploySample, Evidence, RunEvidence};
 use super::faults::{self, Happened};
+use super::footprint::Footprint;
 use super::forged;
 use super::neighbours;
 use super::proof::{self, Question};
@@ -16,7 +17,7 @@ use super::updates::{Changing, Update};
 use super::users;
 use crate::error::{LabError, Result};
 use crate::up::RunningLab;
-use crate::vocabulary::{LabChain, Traffic, Users};
+use crate::vocabulary::{LabChain, Statement, Traffic, Users};
 use catena_client::deploy::Deployment;
 use catena_model::resource::IpFamily;
 use std::fs;
@@ -41,11 +42,18 @@ pub(crate) fn carry_out(
         measure_users(running, &users, folder, &mut evidence, tell)?;
         return Ok(evidence);
     }
+    let mut statements = running.lab.checks.iter().chain(&running.lab.goals);
+    if statements.any(Statement::is_of_footprint) {
+        evidence.footprint = Some(Footprint::at_rest(running)?);
+    }
     for (repeat, case) in rounds(running.lab.sweep.repeat, &cases(&running.lab)) {
         let start = Instant::now();
         let chains = deploy_case(running, case)?;
         let folder = folder.join(format!("{}-{repeat}", case.name()));
         let run = run_once(running, case, &chains, &folder, tell)?;
+        if let Some(footprint) = &mut evidence.footprint {
+            footprint.weigh(running)?;
+        }
         for chain in chains.iter().rev() {
             Deployment::undeploy(&running.client, &chain.id)?;
         }

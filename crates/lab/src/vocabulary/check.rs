@@ -120,10 +120,16 @@ pub enum Metric {
     SetupEdge,
     /// Flows that the controller was asked for and did not answer for.
     Unset,
+    /// Seconds until the lab stood without chains.
+    Start,
+    /// Processor time of all processes of the lab while it stood so, in hundredths of one processor.
+    Idle,
+    /// Memory of all of them at the end, in MiB.
+    Memory,
 }
 
 impl Metric {
-    const ALL: [(&'static str, Metric); 24] = [
+    const ALL: [(&'static str, Metric); 27] = [
         ("loss", Metric::Loss),
         ("throughput", Metric::Throughput),
         ("unaccounted", Metric::Unaccounted),
@@ -148,6 +154,9 @@ impl Metric {
         ("setup_header_us", Metric::SetupHeader),
         ("setup_edge_us", Metric::SetupEdge),
         ("unset", Metric::Unset),
+        ("start_seconds", Metric::Start),
+        ("idle_percent", Metric::Idle),
+        ("memory_mib", Metric::Memory),
     ];
 
     /// A value with the metric's unit.
@@ -171,6 +180,9 @@ impl Metric {
             Self::Detour => format!("{value:.0} ms"),
             Self::Setup | Self::SetupHeader | Self::SetupEdge => format!("{value:.1} µs"),
             Self::Unset => format!("{value:.0} flows"),
+            Self::Start => format!("{value:.1} s"),
+            Self::Idle => format!("{value:.1} % of one processor"),
+            Self::Memory => format!("{value:.0} MiB"),
             Self::Unanswered
             | Self::Changes
             | Self::Receipts
@@ -219,9 +231,16 @@ const FORMS: &str = "write 'order', 'interfaces', 'hops', 'paths', 'shares withi
     or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
     throughput, unaccounted, ring_full, deploy_per_function, unanswered, changes, receipts, lost, \
     duplicated, mixed, overtaken, stalled, broken, isolation, passages, detours, detour_ms, overtaken_late, \
-    unnamed, setup_us, setup_header_us, setup_edge_us, unset";
+    unnamed, setup_us, setup_header_us, setup_edge_us, unset, start_seconds, idle_percent, memory_mib";
 
 impl Statement {
+    /// Is it about what the lab takes of its machine?
+    #[must_use]
+    pub fn is_of_footprint(&self) -> bool {
+        let own = [Metric::Start, Metric::Idle, Metric::Memory];
+        matches!(&self.claim, Claim::Compare { metric, .. } if own.contains(metric))
+    }
+
     /// Reads one statement.
     ///
     /// # Errors
