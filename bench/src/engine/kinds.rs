@@ -31,6 +31,9 @@ impl Kind {
     const MPLS: Self = Self { encapsulation: Encapsulation::Mpls, ..Self::ORDINARY };
     const IPV6: Self = Self { is_v6: true, ..Self::ORDINARY };
     const TAGGED: Self = Self { is_tagged: true, ..Self::ORDINARY };
+    /// IPv4 over source routes.
+    pub(crate) const ROUTED: Self =
+        Self { encapsulation: Encapsulation::SourceRouteNative, ..Self::ORDINARY };
     const SLOW: Self = Self { has_fast_path: false, ..Self::ORDINARY };
 }
 

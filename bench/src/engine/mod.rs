@@ -18,9 +18,9 @@ use crate::plot::{Axis, Line, Plot};
 use crate::publish::{Run, publish};
 use crate::results::{Better, Figure, Goal, Notes, median};
 pub(crate) use drive::{cpu_ns, wrong};
-use kinds::Kind;
+pub(crate) use kinds::Kind;
 use std::path::Path;
-pub(crate) use work::{KnownFlows, known_flows};
+pub(crate) use work::{EdgeWork, KnownFlows, known_flows};
 use work::{Temperature, Work};
 
 /// How much is measured.

@@ -6,11 +6,12 @@ use crate::error::BenchError;
 use catena_model::classifier::FieldMatch;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId, SliceId};
 use catena_model::program::{
-    Balance, ChainEntry, HopEntry, HopKind, InstanceEntry, Location, MacEntry, NeighbourEntry,
-    NetworkEntry, PathEntry, PortEntry, PortRole, RuleEntry, RuleMatch, RulePlace, SlicePathEntry,
-    TunnelEntry, Underlay,
+    Balance, ChainEntry, ExitEntry, ExitPlace, HopEntry, HopKind, InstanceEntry, Location,
+    MacEntry, NeighbourEntry, NetworkEntry, PathEntry, PortEntry, PortRole, RouteEntry, RuleEntry,
+    RuleMatch, RulePlace, SlicePathEntry, TunnelEntry, Underlay,
 };
 use catena_model::resource::{Attachment, Encapsulation, FailurePolicy, IpFamily, Transport};
+use catena_model::topology::PortNumber;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use catena_wire::scalar::{MacAddr, VlanId, Vni};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -22,6 +23,8 @@ pub(crate) const VNI: u32 = 7;
 pub(crate) const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 const UNDERLAY_MTU: u16 = 9_000;
+/// The ports of the way to the other node: the link, that of a switch, that of the function.
+const WAY: [u8; 3] = [1, 7, 3];
 /// The first path; the others follow.
 pub(crate) const FIRST_PATH: u32 = 100;
 
@@ -146,7 +149,27 @@ pub(super) fn program_of(kind: Kind, hops: &[Hop], paths: u32) -> Result<NodePro
         })
         .collect();
     program.rules.push(rule(kind));
+    if encapsulation.is_source_route() {
+        route(&mut program, far);
+    }
     Ok(program)
+}
+
+/// A link, and the way over a switch behind it to the function on the other node.
+fn route(program: &mut NodeProgram, far: NodeName) {
+    let numbers = WAY.into_iter().filter_map(PortNumber::new);
+    let ports: Vec<PortNumber> = numbers.collect();
+    let links = ports
+        .first()
+        .map(|number| ExitEntry { number: *number, to: ExitPlace::Link("eth1".into()) });
+    program.exits.extend(links);
+    program.routes.push(RouteEntry {
+        node: far,
+        to: Seat::BareIn.port(),
+        ports,
+        detours: Vec::new(),
+        identities: Vec::new(),
+    });
 }
 
 fn name(number: u8) -> Result<NodeName, BenchError> {

@@ -118,11 +118,15 @@ impl Work {
         if self == Self::ProxyOut {
             // What comes out must have gone in.
             let into = Template::bare(kind, (source, sink), sink.mac().0, frame_bytes);
-            let into = into.on_path(kind.encapsulation, 255).in_tunnel();
+            let (from, into) = match kind.encapsulation.is_source_route() {
+                true => (From::Port(source), into),
+                false => (From::Tunnel, into.on_path(kind.encapsulation, 255).in_tunnel()),
+            };
             let order = &mut Order::flows(FLOWS, 255);
-            drive.run(From::Tunnel, &into, order, (256, FLOWS as usize))?;
+            drive.run(from, &into, order, (256, FLOWS as usize))?;
         }
-        let is_tunnelled = matches!(self, Self::Push | Self::ForwardOut | Self::ProxyOut);
+        let is_tunnelled = !kind.encapsulation.is_source_route()
+            && matches!(self, Self::Push | Self::ForwardOut | Self::ProxyOut);
         let order = Order::flows(FLOWS, index);
         Bench::new(drive, from, template, order, is_tunnelled)
     }
@@ -142,6 +146,31 @@ pub(super) fn table(hops: u32) -> Result<Bench, BenchError> {
     let order =
         Order::positions(paths, indexes, (hops as usize * TURNS_PER_HOP).max(1 << 14), 1 << 14);
     Bench::new(drive, From::Tunnel, template, order, false)
+}
+
+/// One kind of work at an edge, over and over.
+pub(crate) struct EdgeWork(Bench);
+
+impl EdgeWork {
+    /// Packets of 64 bytes from an endpoint, classified and sent to another node.
+    pub(crate) fn push(kind: Kind) -> Result<Self, BenchError> {
+        Work::Push.ready(kind, 64).map(Self)
+    }
+
+    /// The same out of a function that knows nothing of chains.
+    pub(crate) fn proxy_out(kind: Kind) -> Result<Self, BenchError> {
+        Work::ProxyOut.ready(kind, 64).map(Self)
+    }
+
+    /// From another node by NSH, whose path is looked up, to a function here that reads NSH.
+    pub(crate) fn nsh_forward() -> Result<Self, BenchError> {
+        Work::ForwardIn.ready(Kind::ORDINARY, 64).map(Self)
+    }
+
+    /// Nanoseconds per packet.
+    pub(crate) fn ns(&mut self, packets: usize) -> Result<f64, BenchError> {
+        self.0.warm_ns(256, packets)
+    }
 }
 
 /// An engine that takes flows it knows from a port into NSH, by a program of any rules.

@@ -9,7 +9,7 @@ mod planning;
 mod source;
 mod switch;
 
-use crate::engine::cpu_ns;
+use crate::engine::{EdgeWork, Kind, cpu_ns};
 use crate::error::BenchError;
 use crate::machine::calibrate;
 use crate::plot::{Axis, Line, Plot};
@@ -67,7 +67,12 @@ const ABOUT: &str = "A switch between links, nanoseconds of processor time per f
     the same buffers and outputs: an exact match of the five-tuple in a table with \
     open addressing, and the longest of 380,000 prefixes by a table of 2^24 places; \
     both ask for the memory of 32 packets before they look. They count packets and \
-    bytes by port, ours keeps its whole account. Measured in turns.\n\n\
+    bytes by port, ours keeps its whole account. `vs_nsh_forward`: our own engine that \
+    gets the frame by NSH in a tunnel, looks its path up and gives it to a function that \
+    reads NSH. Measured in turns.\n\n\
+    `edge_…`: an edge of `native`, 1,024 flows: from an endpoint, classified, and out of a \
+    function that knows nothing of chains, by a link; the peer does the same over NSH into a \
+    tunnel. `slow`: both without the fast path.\n\n\
     `plan_…`: the real planner in process, processor time of its thread, without store and \
     network, over fat trees of switches with k ports (k = 32: 1,280 switches, 8,193 hosts) \
     whose nodes acknowledge at once: all nodes met and all links found; 1,000 chains of one \
@@ -109,6 +114,11 @@ pub(crate) fn figures() -> Vec<Figure> {
     all.extend(SIZES.map(|(_, name)| lower(name, "ns", Goal::None)));
     all.extend(ENTRIES.map(|(_, name, goal)| lower(name, "ns", Goal::Ratio(goal))));
     all.push(lower("vs_lpm_380k", "ns", Goal::Ratio(1.3)));
+    all.push(lower("vs_nsh_forward", "ns", Goal::Ratio(1.0)));
+    all.push(lower("edge_push_ns", "ns", Goal::None));
+    all.push(lower("edge_proxy_out_ns", "ns", Goal::None));
+    all.push(lower("edge_push_slow_ns", "ns", Goal::None));
+    all.push(lower("edge_proxy_out_slow_ns", "ns", Goal::None));
     all.extend(planning::figures());
     all.extend(entry_figures::figures());
     all
@@ -123,6 +133,7 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
     header(samples, &mut notes)?;
     sizes(samples, &mut notes)?;
     beside(samples, &mut notes)?;
+    edges(samples, &mut notes)?;
     planning::measure(options.quick, &mut notes)?;
     entry_figures::measure(&mut notes)?;
     let mut plots = vec![plot(&notes), planning::plot(&notes)];
@@ -198,7 +209,34 @@ fn beside(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
     }
     eprintln!("bench: {PREFIXES} prefixes");
     let flows = Flows::anywhere()?;
-    turns("vs_lpm_380k", &mut LongestPrefix::new(PREFIXES)?, flows)
+    turns("vs_lpm_380k", &mut LongestPrefix::new(PREFIXES)?, flows)?;
+    let mut forward = EdgeWork::nsh_forward()?;
+    for _ in 0..samples {
+        notes.take("vs_nsh_forward", true, switch::ns(&mut ours, &mut source, PACKETS)?);
+        notes.take("vs_nsh_forward", false, forward.ns(PACKETS)?);
+    }
+    Ok(())
+}
+
+/// Edges, in turns with the same over NSH.
+fn edges(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
+    eprintln!("bench: edges");
+    let slow = |kind| Kind { has_fast_path: false, ..kind };
+    let kinds = [Kind::ROUTED, Kind::ORDINARY];
+    let works: [(&str, fn(Kind) -> Result<EdgeWork, BenchError>, [Kind; 2]); 4] = [
+        ("edge_push_ns", EdgeWork::push, kinds),
+        ("edge_proxy_out_ns", EdgeWork::proxy_out, kinds),
+        ("edge_push_slow_ns", EdgeWork::push, kinds.map(slow)),
+        ("edge_proxy_out_slow_ns", EdgeWork::proxy_out, kinds.map(slow)),
+    ];
+    for (figure, work, [ours, peer]) in works {
+        let (mut ours, mut peer) = (work(ours)?, work(peer)?);
+        for _ in 0..samples {
+            notes.take(figure, true, ours.ns(PACKETS)?);
+            notes.take(figure, false, peer.ns(PACKETS)?);
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn plot(notes: &Notes) -> Plot {
