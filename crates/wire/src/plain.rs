@@ -63,6 +63,13 @@ impl PlainFrame {
         self.read_v4(packet).is_some()
     }
 
+    /// The same for a packet of IP whose untagged frame has not been made yet.
+    #[inline]
+    pub fn read_packet(&mut self, packet: &[u8]) -> bool {
+        (self.is_group, self.l3_offset, self.vlan) = (false, ethernet::HEADER_BYTES as u8, 0);
+        self.read_v4(packet).is_some() || self.read_v6(packet).is_some()
+    }
+
     /// The same for all but untagged IPv4.
     fn read_other(&mut self, frame: &[u8]) -> bool {
         let Some((tag_type, control)) = ethernet::outer_tag(frame) else { return false };

@@ -380,6 +380,7 @@ impl Engine {
         pool: &mut BufferPool,
         out: &mut Output,
     ) {
+        self.carried.open(now_ns);
         let mut fast_path = std::mem::take(&mut self.fast_path);
         loop {
             let context = &mut FastPathContext {
@@ -389,12 +390,15 @@ impl Engine {
                 slots: &self.slots,
                 actions: &self.actions,
                 health: &self.health,
+                links: &self.config.links,
                 is_coalescing: self.config.is_coalescing,
                 inspection: self.inspection,
                 counters: &mut self.counters,
                 proxy_flows: &mut self.proxy_flows,
                 affinity: &mut self.affinity,
                 flow_cache: &mut self.flow_cache,
+                carried: &mut self.carried,
+                pathlets: &mut self.pathlets,
                 gso: self.egress.gso(),
                 pool,
                 out,

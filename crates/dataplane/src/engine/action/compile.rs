@@ -72,7 +72,7 @@ impl Maker<'_> {
     ) -> AtHop {
         let action = match to.place {
             InstancePlace::There(node) if self.path.encapsulation.is_source_route() => {
-                self.route(position, node, place)
+                self.route(position, hop, node, place)
             }
             _ => self.action(position, hop, to),
         };
@@ -83,11 +83,12 @@ impl Maker<'_> {
     fn route(
         &self,
         position: PathPosition,
+        hop: &HopTable,
         node: NodeIndex,
         place: usize,
     ) -> Result<Action, DropReason> {
-        let hop = usize::from(self.tables.positions.place(position).hop);
-        let entry = self.path.entry.hops.get(hop).and_then(|hop| hop.instances.get(place));
+        let number = usize::from(self.tables.positions.place(position).hop);
+        let entry = self.path.entry.hops.get(number).and_then(|hop| hop.instances.get(place));
         let entry = entry.ok_or(DropReason::NoInstance)?;
         let to = (entry.node.clone(), entry.ingress);
         let route = self.tables.entries.routes.get(&to).ok_or(DropReason::NoRoute)?;
@@ -99,7 +100,13 @@ impl Maker<'_> {
         let header = RouteHeader::new(profile, route);
         let instance = u16::try_from(place).map_err(|_| DropReason::NoInstance)?;
         let rewrite = Rewrite::Route { header, instance };
-        Ok(Action { exit, rewrite, is_repeated: false })
+        let is_repeated = self.is_alike(hop);
+        Ok(Action { exit, rewrite, is_repeated })
+    }
+
+    /// Is the same written into all packets? Declared metadata is written for each.
+    fn is_alike(&self, hop: &HopTable) -> bool {
+        hop.kind == HopKind::Through && self.path.context.is_empty()
     }
 
     /// What is done to reach an instance.
@@ -111,8 +118,7 @@ impl Maker<'_> {
     ) -> Result<Action, DropReason> {
         let (tables, positions) = (self.tables, &self.tables.positions);
         let encapsulation = self.path.encapsulation;
-        // Declared metadata is written for each packet.
-        let is_alike = hop.kind == HopKind::Through && self.path.context.is_empty();
+        let is_alike = self.is_alike(hop);
         match to.place {
             InstancePlace::There(node) => {
                 let header = Template::make(positions, position, None)?;

@@ -6,7 +6,7 @@ use super::gso_batch::{GsoBatcher, GsoKey};
 use super::output::{Frame, Output};
 use super::{Action, ActionExit, Instance, Memory, Rewrite};
 use crate::engine::account::tx_batches::TxRef;
-use crate::engine::encap::{PathPosition, RouteHeader, Template};
+use crate::engine::encap::{Header, PathPosition, RouteHeader, Template};
 use crate::engine::packet::PortSlot;
 use crate::engine::state::proxy_flows::Visit;
 use crate::engine::tables::Tables;
@@ -17,8 +17,10 @@ use catena_wire::ethernet;
 use catena_wire::scalar::MacAddr;
 
 /// A packet that is one wire packet, fits where it goes and carries no metadata.
-pub(crate) struct PlainPacket {
+pub(crate) struct PlainPacket<'h> {
     pub(crate) buffer: Buffer,
+    /// The header of its route, if its action writes one.
+    pub(crate) route: Option<&'h Header>,
     /// What its header says of its path.
     pub(crate) path: u32,
     pub(crate) ttl: u8,
@@ -27,12 +29,12 @@ pub(crate) struct PlainPacket {
 }
 
 /// The same with what tells the memory.
-struct Plain<F> {
-    packet: PlainPacket,
+struct Plain<'h, F> {
+    packet: PlainPacket<'h>,
     remember: F,
 }
 
-impl<F: FnMut(&Instance, &Memory) -> Result<(), DropReason>> Subject for Plain<F> {
+impl<F: FnMut(&Instance, &Memory) -> Result<(), DropReason>> Subject for Plain<'_, F> {
     #[inline(always)]
     fn frame(&mut self) -> &mut [u8] {
         self.packet.buffer.bytes_mut()
@@ -46,9 +48,12 @@ impl<F: FnMut(&Instance, &Memory) -> Result<(), DropReason>> Subject for Plain<F
         Ok(())
     }
 
-    /// Routes are written on the slow path.
+    #[inline(always)]
     fn put_route(&mut self, _route: &RouteHeader, _instance: u16) -> Result<(), DropReason> {
-        Err(DropReason::UnsupportedEncapsulation)
+        let PlainPacket { buffer, route, .. } = &mut self.packet;
+        let is_written = route.is_some_and(|route| route.put_before(buffer));
+        debug_assert!(is_written, "it was made, and there was room, when the action was looked up");
+        if is_written { Ok(()) } else { Err(DropReason::UnsupportedEncapsulation) }
     }
 
     #[inline(always)]
@@ -64,7 +69,7 @@ impl<F: FnMut(&Instance, &Memory) -> Result<(), DropReason>> Subject for Plain<F
 /// The packet ends here, for what `remember` says.
 #[inline(always)]
 pub(crate) fn leave(
-    packet: PlainPacket,
+    packet: PlainPacket<'_>,
     action: &Action,
     gso: &mut GsoBatcher,
     pool: &mut BufferPool,

@@ -7,7 +7,7 @@
 
 use crate::engine::encap::{PathPosition, RouteHeader};
 use crate::engine::tables::Tables;
-use crate::engine::tables::path::PathTable;
+use crate::engine::tables::path::{HopTable, PathTable};
 use catena_model::limits::ROUTE_FUNCTIONS_MAX;
 use catena_model::program::{DetourEntry, InstanceEntry, RouteEntry};
 use catena_model::source_route::{JoinedWay, behind};
@@ -51,7 +51,37 @@ impl Pathlets {
     pub(crate) fn header(
         &mut self,
         (position, instance): (PathPosition, u16),
-        flow: (&FrameView, u64),
+        (view, flow_hash): (&FrameView, u64),
+        tables: &Tables,
+    ) -> Option<&RouteHeader> {
+        let seed = tables.choice_seed;
+        let chosen = |hop: &HopTable| hop.choose_index(hop.hash(view, flow_hash, seed));
+        self.combined((position, instance), chosen, tables)
+    }
+
+    /// The same for a packet of any flow.
+    ///
+    /// # Errors
+    /// It hangs on the flow: one of the functions behind has several instances.
+    pub(crate) fn header_of_all(
+        &mut self,
+        (position, instance): (PathPosition, u16),
+        tables: &Tables,
+    ) -> Result<Option<&RouteHeader>, OfItsFlow> {
+        let place = tables.positions.place(position);
+        let path = tables.path(place.path);
+        let mut behind = behind(&path.entry.hops, place.hop.into());
+        if behind.any(|hop| path.entry.hops.get(hop).is_none_or(|hop| hop.instances.len() != 1)) {
+            return Err(OfItsFlow);
+        }
+        let only = |hop: &HopTable| hop.choose_index(0);
+        Ok(self.combined((position, instance), only, tables))
+    }
+
+    fn combined(
+        &mut self,
+        (position, instance): (PathPosition, u16),
+        chosen: impl Fn(&HopTable) -> Option<usize>,
         tables: &Tables,
     ) -> Option<&RouteHeader> {
         let place = tables.positions.place(position);
@@ -61,8 +91,9 @@ impl Pathlets {
         }
         let mut instances = [NONE; ROUTE_FUNCTIONS_MAX];
         instances[0] = instance;
-        let met = met_behind(path, place.hop.into(), flow, tables.choice_seed);
-        for (slot, instance) in instances[1..].iter_mut().zip(met) {
+        for (slot, instance) in
+            instances[1..].iter_mut().zip(met_behind(path, place.hop.into(), chosen))
+        {
             *slot = instance;
         }
         if instances[1] == NONE {
@@ -88,16 +119,18 @@ impl Pathlets {
     }
 }
 
+/// A header that is another for other flows.
+#[derive(Debug)]
+pub(crate) struct OfItsFlow;
+
 /// The instances that a flow meets behind a hop, as far as one header may lead.
 fn met_behind<'p>(
     path: &'p PathTable,
     hop: usize,
-    (view, flow_hash): (&'p FrameView, u64),
-    seed: u64,
+    chosen: impl Fn(&HopTable) -> Option<usize> + 'p,
 ) -> impl Iterator<Item = u16> + 'p {
     behind(&path.entry.hops, hop).map_while(move |next| {
-        let hop = path.hops.get(next)?;
-        let chosen = hop.choose_index(hop.hash(view, flow_hash, seed))?;
+        let chosen = chosen(path.hops.get(next)?)?;
         u16::try_from(chosen).ok()
     })
 }

@@ -25,9 +25,17 @@ const WORD_BYTES: usize = 8;
 
 /// The name of a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CarriedRef {
+pub(crate) struct CarriedRef {
     place: u32,
     turn: NonZeroU32,
+}
+
+impl CarriedRef {
+    /// Another number for each content that is there.
+    #[inline]
+    pub(crate) fn number(self) -> u64 {
+        u64::from(self.turn.get()) << 32 | u64::from(self.place)
+    }
 }
 
 /// The contents. Arrays of zeros, so that memory is taken only where places are used.
@@ -119,11 +127,15 @@ impl Carried {
         Ok(CarriedRef { place, turn })
     }
 
+    /// Is a content still there?
+    #[inline]
+    pub(crate) fn holds(&self, name: CarriedRef) -> bool {
+        self.turns.get(name.place as usize) == Some(&name.turn.get())
+    }
+
     /// A content that was kept; none when its place has been given away.
     pub(super) fn get(&self, name: CarriedRef) -> Option<&[u8]> {
-        let place = name.place as usize;
-        let is_same = self.turns.get(place) == Some(&name.turn.get());
-        self.at(place).filter(|_| is_same)
+        self.at(name.place as usize).filter(|_| self.holds(name))
     }
 
     /// The position with its content kept here, where another store has it.

@@ -20,7 +20,7 @@ mod source_route;
 mod sr_mpls;
 mod template;
 
-pub(crate) use carried::Carried;
+pub(crate) use carried::{Carried, CarriedRef};
 pub(crate) use context::Written;
 pub(crate) use detours::Detoured;
 pub(crate) use positions::{Positions, Shape};
@@ -29,7 +29,6 @@ pub(crate) use source_route::RouteHeader;
 pub(crate) use template::Template;
 
 use crate::engine::packet::trim_front;
-use carried::CarriedRef;
 use catena_io::Buffer;
 use catena_model::DropReason;
 use catena_model::explain::HeaderLayer;
@@ -115,6 +114,11 @@ impl PathPosition {
         self.own != self.shape
     }
 
+    /// The name of what the packet carries; none: nothing.
+    pub(crate) fn carried(self) -> Option<CarriedRef> {
+        self.carried
+    }
+
     /// The place alone.
     pub(crate) fn without_metadata(self) -> Self {
         Self { carried: None, ..self }
@@ -164,6 +168,23 @@ impl Header {
         }
         let place = buffer.bytes_mut().get_mut(before..self.len);
         place.map(|place| place.copy_from_slice(&self.bytes[before..self.len])).is_some()
+    }
+
+    /// Puts it in front of a frame, or in the place of what it replaces; false, and nothing is changed: there is no room.
+    #[inline]
+    pub(crate) fn put_before(&self, buffer: &mut Buffer) -> bool {
+        let Some(before) = self.len.checked_sub(self.replaces) else { return false };
+        if buffer.len() < self.replaces || buffer.prepend(before).is_none() {
+            return false;
+        }
+        let place = buffer.bytes_mut().get_mut(..self.len);
+        place.map(|place| place.copy_from_slice(self.bytes())).is_some()
+    }
+
+    /// Bytes by which a frame is longer with it.
+    #[inline]
+    pub(crate) fn added_bytes(&self) -> usize {
+        self.len.saturating_sub(self.replaces)
     }
 
     /// Bytes at the start of a frame in whose place it stands.
@@ -265,12 +286,23 @@ pub(crate) trait PathEncap: Sync {
         frames: &mut dyn Iterator<Item = Headed<'_>>,
     ) {
         for frame in frames {
-            let found = self.find(positions, frame.buffer.bytes());
-            *frame.located = found.map(|Located { position, header_bytes }| {
-                let position = rest::kept(self, position, frame.buffer.bytes(), positions, carried);
-                Located { position, header_bytes }
-            });
+            *frame.located = self.find_kept(positions, frame.buffer.bytes(), carried);
         }
+    }
+
+    /// The same of one frame that has come out at a port, with what is left of its header.
+    ///
+    /// # Errors
+    /// The header is malformed, or there is no such path.
+    fn find_kept(
+        &self,
+        positions: &Positions,
+        frame: &[u8],
+        carried: &mut Carried,
+    ) -> Result<Located, DropReason> {
+        let Located { position, header_bytes } = self.find(positions, frame)?;
+        let position = rest::kept(self, position, frame, positions, carried);
+        Ok(Located { position, header_bytes })
     }
 
     /// What is left of the header of a frame that has come out at a port on its way, without what of it is the
@@ -371,6 +403,18 @@ pub(crate) fn is_on_route(frame: &[u8]) -> bool {
         Some(Profile::SrMpls) => SrMplsView::parse(frame).is_ok(),
         found => found.is_some(),
     }
+}
+
+/// Takes the header off one frame that was located; false: it cannot be.
+pub(crate) fn strip(
+    encapsulation: Encapsulation,
+    position: PathPosition,
+    buffer: &mut Buffer,
+    header_bytes: u8,
+) -> bool {
+    let located = &mut Ok(Located { position, header_bytes: header_bytes.into() });
+    of(encapsulation).pop(&mut std::iter::once(Headed { buffer, located: &mut *located }));
+    located.is_ok()
 }
 
 /// What reads as the frame under a source route, and what it shows. Where the addresses of the frame are not

@@ -10,6 +10,7 @@ use crate::engine::account::counters::{Counters, IS_COUNTING};
 use crate::engine::account::tx_batches::TxRef;
 use crate::engine::action::execute::{self, PlainPacket};
 use crate::engine::action::{Action, Instance, Memory};
+use crate::engine::encap::{self, Header};
 use crate::engine::packet::Packet;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::state::proxy_flows::{Key, Payer, ProxyFlows};
@@ -24,10 +25,19 @@ impl FastPath {
     /// Was something decided, and does it hold still? What returns from a function is noted.
     #[inline(always)]
     pub(super) fn holds(&self, meta: &PacketMeta, context: &mut FastPathContext<'_>) -> bool {
+        // Others of the group may have put theirs into its place.
+        if meta.route.is_some_and(|route| self.routes.get(route).is_none()) {
+            return false;
+        }
         match meta.kind {
             Kind::SlowPath => false,
             Kind::Function => self.is_returned(meta, context),
-            Kind::Endpoint | Kind::Subscriber | Kind::Tunnel | Kind::Aware | Kind::Switched => true,
+            Kind::Endpoint
+            | Kind::Subscriber
+            | Kind::Tunnel
+            | Kind::Aware
+            | Kind::Exit
+            | Kind::Switched => true,
         }
     }
 
@@ -40,13 +50,19 @@ impl FastPath {
         context: &mut FastPathContext<'_>,
     ) {
         let mut buffer = packet.buffer.without_offload();
-        let is_trimmed = buffer.trim_front(usize::from(meta.header_bytes));
+        let is_trimmed = match meta.kind {
+            Kind::Exit => {
+                encap::strip(meta.encapsulation, meta.position, &mut buffer, meta.header_bytes)
+            }
+            _ => buffer.trim_front(usize::from(meta.header_bytes)),
+        };
         debug_assert!(is_trimmed, "the frame behind the header was read");
         let volume = Volume { packets: 1, bytes: buffer.len() as u64 };
         if meta.kind == Kind::Endpoint {
             note_flow(meta, context);
         }
-        let packet_out = OutPacket { buffer, meta, share: TxRef { batch: 0, volume } };
+        let route = meta.route.and_then(|route| self.routes.get(route));
+        let packet_out = OutPacket { buffer, meta, route, share: TxRef { batch: 0, volume } };
         match meta.action.action() {
             ActionRef::Hop(number) => {
                 if let Some(action) = context.actions.action(number) {
@@ -84,6 +100,8 @@ fn note_flow(meta: &PacketMeta, context: &mut FastPathContext<'_>) {
 struct OutPacket<'f> {
     buffer: Buffer,
     meta: &'f PacketMeta,
+    /// The header of its route, if it gets one.
+    route: Option<&'f Header>,
     share: TxRef,
 }
 
@@ -112,9 +130,9 @@ fn leave(
     context: &mut FastPathContext<'_>,
 ) {
     packet_out.count(Some(action), running, context);
-    let OutPacket { buffer, meta, share } = packet_out;
+    let OutPacket { buffer, meta, route, share } = packet_out;
     let (path, ttl, flow_hash) = (meta.header.path, meta.position.ttl(), meta.flow_hash);
-    let packet = PlainPacket { buffer, path, ttl, flow_hash, share };
+    let packet = PlainPacket { buffer, route, path, ttl, flow_hash, share };
     let FastPathContext { gso, pool, out, counters, proxy_flows, .. } = context;
     let counters = &**counters;
     let (tables, now_ns, epoch) = (context.tables, context.now_ns, context.epoch);
@@ -123,7 +141,9 @@ fn leave(
     });
     match left {
         Ok(batch) => running.handed_out(batch, share.volume, &mut out.batches),
-        Err((buffer, reason)) => end(OutPacket { buffer, meta, share }, reason, running, context),
+        Err((buffer, reason)) => {
+            end(OutPacket { buffer, meta, route, share }, reason, running, context);
+        }
     }
 }
 
@@ -157,7 +177,7 @@ fn deliver(
     context: &mut FastPathContext<'_>,
 ) {
     packet_out.count(None, running, context);
-    let OutPacket { mut buffer, meta, share } = packet_out;
+    let OutPacket { mut buffer, meta, share, .. } = packet_out;
     let written = execute::address(buffer.bytes_mut(), meta.mac, None);
     debug_assert!(written.is_ok(), "the frame was read");
     execute::hand_out(buffer, context.slots.of_index(port), share, context.out);
@@ -171,7 +191,7 @@ fn end(
     running: &mut CounterRun,
     context: &mut FastPathContext<'_>,
 ) {
-    let OutPacket { buffer, meta, share } = packet_out;
+    let OutPacket { buffer, meta, share, .. } = packet_out;
     let path_ref = context.counters.path_ref(meta.position);
     context.counters.dropped(meta.owner, Some(path_ref), reason, 1);
     running.ended(share.volume);

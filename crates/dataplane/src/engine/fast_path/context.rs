@@ -5,10 +5,13 @@ use crate::engine::account::slots::Slots;
 use crate::engine::action::actions::Actions;
 use crate::engine::action::gso_batch::GsoBatcher;
 use crate::engine::action::output::Output;
+use crate::engine::action::pathlets::Pathlets;
+use crate::engine::encap::Carried;
 use crate::engine::packet::subscriber::Inspection;
 use crate::engine::state::affinity::FlowAffinity;
 use crate::engine::state::flow_cache::FlowCache;
 use crate::engine::state::health::Health;
+use crate::engine::state::link_board::LinkBoard;
 use crate::engine::state::proxy_flows::ProxyFlows;
 use crate::engine::tables::Tables;
 use crate::engine::vector::decision::Epoch;
@@ -22,6 +25,7 @@ pub(crate) struct FastPathContext<'e> {
     pub(crate) slots: &'e Slots,
     pub(crate) actions: &'e Actions,
     pub(crate) health: &'e Health,
+    pub(crate) links: &'e LinkBoard,
     pub(crate) is_coalescing: bool,
     /// Whether what is in a tunnel is told apart by its user.
     pub(crate) inspection: Inspection,
@@ -29,6 +33,8 @@ pub(crate) struct FastPathContext<'e> {
     pub(crate) proxy_flows: &'e mut ProxyFlows,
     pub(crate) affinity: &'e mut FlowAffinity,
     pub(crate) flow_cache: &'e mut FlowCache,
+    pub(crate) carried: &'e mut Carried,
+    pub(crate) pathlets: &'e mut Pathlets,
     pub(crate) gso: &'e mut GsoBatcher,
     pub(crate) pool: &'e mut BufferPool,
     pub(crate) out: &'e mut Output,

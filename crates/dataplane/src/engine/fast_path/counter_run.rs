@@ -106,7 +106,7 @@ impl CounterRun {
         self.came = match meta.kind {
             Kind::SlowPath | Kind::Switched => Came::Switched,
             Kind::Endpoint | Kind::Subscriber => Came::Classified,
-            Kind::Tunnel => Came::ByTunnel,
+            Kind::Tunnel | Kind::Exit => Came::ByTunnel,
             Kind::Function | Kind::Aware => Came::Back(meta.entry.local()),
         };
         if !matches!(self.came, Came::Switched) {

@@ -45,6 +45,7 @@ impl FastPath {
                 }
                 None
             }
+            Kind::Exit => None,
             Kind::Aware => {
                 let ingress = self.ingress(meta)?;
                 meta.position = locate(meta, context)?;
@@ -112,12 +113,15 @@ impl FastPath {
         let action = actions.action(actions.at(place.path, place.hop)?)?;
         let ActionExit::Instance(instance) = &action.exit else { return None };
         let is_current = visit.epoch == context.epoch && visit.instance == instance.id;
-        // Metadata that it carried into the proxy would have to go on with it.
-        if !is_current || !action.is_repeated || visit.position.carries_metadata() {
+        // Metadata that it carried into the proxy would have to go on with it; what is left of a route does.
+        let positions = &context.tables.positions;
+        let may_go_on = !visit.position.carries_metadata()
+            || positions.encapsulation(visit.position).is_source_route();
+        if !is_current || !action.is_repeated || !may_go_on {
             return None;
         }
         meta.entry.back_from(instance.local);
-        meta.position = context.tables.positions.behind(visit.position);
+        meta.position = positions.behind(visit.position);
         Some(())
     }
 
@@ -147,11 +151,11 @@ impl FastPath {
         meta: &mut PacketMeta,
         position: PathPosition,
         network: Option<NetworkIndex>,
-        context: &FastPathContext<'_>,
+        context: &mut FastPathContext<'_>,
     ) -> Option<PathAction> {
         let (tables, actions) = (context.tables, context.actions);
-        let by_tunnel = meta.kind == Kind::Tunnel;
-        // TCP out of a tunnel is joined into super-frames before a port sees it.
+        let by_tunnel = matches!(meta.kind, Kind::Tunnel | Kind::Exit);
+        // TCP from another node is joined into super-frames before a port sees it.
         if by_tunnel && context.is_coalescing && meta.frame.is_tcp() {
             return None;
         }
@@ -159,7 +163,7 @@ impl FastPath {
         let mut number = actions.at(place.path, place.hop)?;
         let mut at_hop = actions.get(number)?;
         if let AtHop::End { end, is_last } = at_hop {
-            if !is_last || tables.slices.take_from(end.as_slice()) {
+            if !is_last || position.carries_metadata() || tables.slices.take_from(end.as_slice()) {
                 return None;
             }
             let header_bytes = usize::from(meta.header_bytes);
@@ -177,6 +181,14 @@ impl FastPath {
             at_hop = actions.get(number).filter(|_| chosen < *count)?;
         }
         let AtHop::Act(action) = at_hop else { return None };
+        if let ActionExit::Link { .. } = action.exit {
+            self.routed(packet, meta, (number, action), context)?;
+            return PathAction::hop(position.path(), number);
+        }
+        // What is left of a header that leads into this function, too, is the slow path's.
+        if position.carries_metadata() && meta.kind != Kind::Exit {
+            return None;
+        }
         let is_fit = action.is_repeated && Self::fits(packet, meta, action, place.path, context)?;
         if is_fit { PathAction::hop(position.path(), number) } else { None }
     }

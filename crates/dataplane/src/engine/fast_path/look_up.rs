@@ -6,9 +6,10 @@ use super::FastPath;
 use super::context::FastPathContext;
 use super::ingress_port::IngressKind;
 use crate::engine::encap::{self, HeaderSide};
-use crate::engine::packet::index::UNTOLD_NETWORK;
+use crate::engine::packet::index::{PortIndex, UNTOLD_NETWORK};
 use crate::engine::packet::subscriber::Subscriber;
-use crate::engine::packet::{Origin, Packet, PortSlot};
+use crate::engine::packet::{Arrived, Origin, Packet, PortSlot};
+use crate::engine::stages::receive::come_out;
 use crate::engine::state::network_mac;
 use crate::engine::vector::owner::Owner;
 use catena_io::{Offload, prefetch};
@@ -99,10 +100,10 @@ impl FastPath {
         &mut self,
         packet: &Packet,
         meta: &mut PacketMeta,
-        context: &FastPathContext<'_>,
+        context: &mut FastPathContext<'_>,
     ) -> Option<Kind> {
         let bytes = packet.buffer.bytes();
-        (meta.user, meta.identity) = (Subscriber::Unknown, 0);
+        (meta.user, meta.identity, meta.route) = (Subscriber::Unknown, 0, None);
         if packet.buffer.offload != Offload::default() {
             return None;
         }
@@ -123,6 +124,9 @@ impl FastPath {
             Origin::Tunnel { .. } => return None,
             Origin::Port(slot) => slot,
         };
+        if let Arrived::AtExit(port) = packet.arrived {
+            return Self::read_exit(bytes, (slot, port), meta, context);
+        }
         meta.entry = Entry::of(slot, 0);
         let ingress = self.ports.get(slot.index())?.as_ref()?;
         meta.owner = ingress.owner;
@@ -164,6 +168,32 @@ impl FastPath {
             }
             IngressKind::Function { serial: None, .. } => None,
         }
+    }
+
+    /// The same of a packet whose route comes out at a port.
+    fn read_exit(
+        bytes: &[u8],
+        (slot, port): (PortSlot, PortIndex),
+        meta: &mut PacketMeta,
+        context: &mut FastPathContext<'_>,
+    ) -> Option<Kind> {
+        let tables = context.tables;
+        meta.encapsulation = encap::on_link(bytes)?;
+        let (positions, carried) = (&tables.positions, &mut *context.carried);
+        let carrier = encap::of(meta.encapsulation);
+        let located = carrier.find_kept(positions, bytes, carried).ok()?;
+        meta.position = come_out(located.position, port, tables).ok()?;
+        meta.header.path = positions.id(meta.position).0;
+        meta.header_bytes = u8::try_from(located.header_bytes).ok()?;
+        (meta.owner, meta.entry) = (context.slots.owner(slot).0, Entry::of(slot, 0));
+        // Where the frame will begin its addresses are not yet, and nothing asks for them; of some headers not its
+        // type either.
+        let inner = bytes.get(located.header_bytes..)?;
+        let is_read = match meta.encapsulation.capabilities().keeps_frame {
+            true => meta.frame.read(inner),
+            false => meta.frame.read_packet(inner.get(ethernet::HEADER_BYTES..)?),
+        };
+        is_read.then_some(Kind::Exit)
     }
 
     /// The same behind a header of a function that reads headers.

@@ -18,6 +18,7 @@ mod exits;
 mod ingress_port;
 mod look_up;
 mod packet_meta;
+mod routes;
 mod users;
 
 use crate::engine::account::slots::Slots;
@@ -32,6 +33,7 @@ use counter_run::CounterRun;
 use exits::Exits;
 use ingress_port::{IngressKind, IngressPort};
 use packet_meta::{Kind, PacketMeta};
+use routes::Routes;
 use std::net::IpAddr;
 
 /// Packets whose memory is asked for before the first of them is looked at: as many lines as a core
@@ -47,6 +49,7 @@ pub(crate) struct FastPath {
     delivered: Exits<2>,
     delivered_v6: Exits<4>,
     switched: Exits<2>,
+    routes: Routes,
     /// The tunnel end that the last packet came from, and is known.
     source: Option<(IpAddr, NodeIndex)>,
     /// Of one group: so many, and the next of them.
@@ -90,6 +93,7 @@ impl FastPath {
         self.delivered.forget();
         self.delivered_v6.forget();
         self.switched.forget();
+        self.routes.forget();
         // Which fields rules look at, gates know, too.
         let look = |tables: &Tables| tables.rules.fields_anywhere() != 0;
         let has_fields = look(former) || look(tables);

@@ -1,6 +1,7 @@
 //! What the fast path knows of a packet, flat and written in place: where it came from, what it shows, and what
 //! is to be done with it. Knows values alone.
 
+use super::routes::RouteRef;
 use crate::engine::encap::{PathPosition, Peeked};
 use crate::engine::packet::PortSlot;
 use crate::engine::packet::index::{NodeIndex, PortIndex, SliceIndex};
@@ -30,6 +31,8 @@ pub(super) enum Kind {
     Tunnel,
     /// With a header, from a function.
     Aware,
+    /// On a source route, out of a link, at a port of a function.
+    Exit,
     /// By MAC from an endpoint to a port.
     Switched,
 }
@@ -182,6 +185,8 @@ pub(super) struct PacketMeta {
     /// Where that is likely to have the flow behind the function that it goes into.
     pub(super) likely: Found,
     pub(super) action: PathAction,
+    /// The header of its route, if it gets one.
+    pub(super) route: Option<RouteRef>,
     /// The MAC that it is delivered to, if not its own.
     pub(super) mac: Option<MacAddr>,
 }

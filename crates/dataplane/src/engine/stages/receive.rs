@@ -206,7 +206,7 @@ fn parse(
 
 /// Where on its path a packet is that comes out at a port: before the function behind it. One that stands at two places
 /// of the path would be met for ever.
-fn come_out(
+pub(crate) fn come_out(
     start: PathPosition,
     port: PortIndex,
     tables: &Tables,

@@ -1,0 +1,142 @@
+//! Headers of source routes, as the slow path would write them, for the latest frames that were alike: what is written
+//! depends on the action, the path, the addresses and the type of the frame, and what is left of the header that it
+//! came with. Where it hangs on more, such as the instances that the flow meets further on, there is none.
+
+use super::FastPath;
+use super::context::FastPathContext;
+use super::packet_meta::{Kind, PacketMeta};
+use crate::engine::action::{Action, ActionExit, Rewrite};
+use crate::engine::encap::{self, CarriedRef, Header};
+use crate::engine::packet::Packet;
+use crate::engine::state::link_board::Use;
+use catena_model::PathId;
+use catena_wire::ethernet::HEADER_BYTES;
+
+/// Headers that are kept.
+const KEPT: usize = 128;
+/// An odd number without pattern.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Question {
+    /// The number of the action.
+    action: u32,
+    path: PathId,
+    ethernet: [u8; HEADER_BYTES],
+    rest: Option<CarriedRef>,
+}
+
+impl Question {
+    fn place(&self) -> usize {
+        let [a, b, c, d, e, f, g, h, others @ ..] = &self.ethernet;
+        let addresses = u64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h]);
+        let others = others.iter().fold(0_u64, |word, octet| word << 8 | u64::from(*octet));
+        let own = u64::from(self.action) << 32 | u64::from(self.path.0);
+        let rest = self.rest.map_or(0, CarriedRef::number);
+        let words = [addresses, others, own, rest];
+        let hash = words.iter().fold(0_u64, |hash, word| (hash ^ word).wrapping_mul(FACTOR));
+        (hash >> 40) as usize % KEPT
+    }
+}
+
+/// A header by its place, as long as it is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct RouteRef {
+    place: u16,
+    turn: u32,
+}
+
+#[derive(Debug)]
+struct Kept {
+    question: Question,
+    header: Header,
+    /// How often the place has been filled.
+    turn: u32,
+}
+
+/// Those of the latest questions.
+#[derive(Debug, Default)]
+pub(super) struct Routes(Box<[Option<Kept>]>);
+
+impl Routes {
+    /// Other tables are in force.
+    pub(super) fn forget(&mut self) {
+        self.0.fill_with(|| None);
+    }
+
+    /// The header with this name; none: another is in its place.
+    #[inline]
+    pub(super) fn get(&self, name: RouteRef) -> Option<&Header> {
+        let kept = self.0.get(usize::from(name.place))?.as_ref()?;
+        (kept.turn == name.turn).then_some(&kept.header)
+    }
+
+    fn name(
+        &mut self,
+        question: Question,
+        answer: impl FnOnce() -> Option<Header>,
+    ) -> Option<RouteRef> {
+        if self.0.is_empty() {
+            self.0 = std::iter::repeat_with(|| None).take(KEPT).collect();
+        }
+        let place = question.place();
+        let kept = self.0.get_mut(place)?;
+        let turn = match kept {
+            Some(known) if known.question == question => known.turn,
+            other => {
+                let turn = other.as_ref().map_or(0, |other| other.turn.wrapping_add(1));
+                *other = Some(Kept { question, header: answer()?, turn });
+                turn
+            }
+        };
+        Some(RouteRef { place: u16::try_from(place).ok()?, turn })
+    }
+}
+
+impl FastPath {
+    /// Can a packet leave by a link, on a route? Its header is made, if there is none yet; none: the slow path shall
+    /// see to it.
+    pub(super) fn routed(
+        &mut self,
+        packet: &Packet,
+        meta: &mut PacketMeta,
+        (number, action): (u32, &Action),
+        context: &mut FastPathContext<'_>,
+    ) -> Option<()> {
+        let Rewrite::Route { header: own, instance } = &action.rewrite else { return None };
+        let ActionExit::Link { number: link, .. } = &action.exit else { return None };
+        // What another node has sent must not go on from here, and nothing goes into a cable that is not sound.
+        if !action.is_repeated
+            || matches!(meta.kind, Kind::Tunnel | Kind::Exit)
+            || context.links.use_of(link.get()) != Use::Sound
+        {
+            return None;
+        }
+        Self::ask_user(packet, meta, context)?;
+        let frame = packet.buffer.bytes().get(usize::from(meta.header_bytes)..)?;
+        let (position, tables) = (meta.position, context.tables);
+        let path = tables.positions.id(position);
+        let rest = position.carried().filter(|name| context.carried.holds(*name));
+        let ethernet = *frame.first_chunk()?;
+        let question = Question { action: number, path, ethernet, rest };
+        let name = self.routes.name(question, || {
+            let positions = &tables.positions;
+            let left =
+                rest.and_then(|_| encap::go_on((positions, context.carried), position, frame, own));
+            match left {
+                Some((header, port)) => (port == *link).then_some(header),
+                None => {
+                    let all = context.pathlets.header_of_all((position, *instance), tables);
+                    all.ok()?.unwrap_or(own).write(frame, path).ok()
+                }
+            }
+        })?;
+        let header = self.routes.get(name)?;
+        let mtu = context.gso.underlay_mtu(tables);
+        let is_fit = frame.len() + header.added_bytes() <= mtu + HEADER_BYTES
+            && header.added_bytes() <= packet.buffer.headroom() + usize::from(meta.header_bytes);
+        meta.route = Some(name);
+        is_fit.then_some(())
+    }
+}
