@@ -303,6 +303,10 @@ pub struct LinkLife {
     pub silences: u64,
     /// Frames that went round it, because it was dead or silent.
     pub detoured: u64,
+    /// Packets that left by it although their former way was not flushed yet, as too many waited for that: they may
+    /// have overtaken others.
+    #[serde(default)]
+    pub unflushed: u64,
 }
 
 /// All counters of a node at one moment.

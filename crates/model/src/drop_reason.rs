@@ -51,6 +51,7 @@ drop_reasons! {
     MalformedNsh "malformed_nsh" "The NSH header is cut short, of a wrong version or length.",
     MalformedMpls "malformed_mpls" "The MPLS label stack is not an SFC label pair.",
     MalformedSourceRoute "malformed_source_route" "The source route is cut short or contradicts itself.",
+    WrongRouteTag "wrong_route_tag" "The source route has another tag than the domain's key gives it, or none where its path asks for one.",
     MalformedTunnel "malformed_tunnel" "A header inside a tunnel that slices look into is cut short or contradicts itself.",
     TunnelTooDeep "tunnel_too_deep" "More tunnels are in one another than slices look into.",
     FragmentWithoutFirst "fragment_without_first" "A later fragment that a rule or path could want came, and the first of its packet did not in time.",

@@ -8,7 +8,7 @@ use crate::limits::{
 };
 use crate::topology::PortNumber;
 use catena_wire::scalar::{EtherType, MplsLabel};
-use catena_wire::source_route::native::{BYTES_WITHOUT_PORTS, PortWidth};
+use catena_wire::source_route::native::{BYTES_WITHOUT_PORTS, PortWidth, TAG_BYTES};
 use catena_wire::source_route::polka::{self, Degree};
 use catena_wire::source_route::{Profile, marked, sr_mpls};
 use catena_wire::{ethernet, ipv4, ipv6, ports, udp};
@@ -53,6 +53,9 @@ pub enum Encapsulation {
     /// One number for all ports of the way, which nodes divide by polynomials of their own.
     #[serde(rename = "source-route/polka")]
     SourceRoutePolka,
+    /// As `source-route/native`, sealed by a tag that who does not have the key of the domain cannot make.
+    #[serde(rename = "source-route/native-tagged")]
+    SourceRouteNativeTagged,
     /// One that proves what another would cost: path, hop and time to live as they are.
     #[cfg(dummy_encapsulation)]
     Dummy,
@@ -87,6 +90,9 @@ pub struct Capabilities {
 
 /// Nodes of before this version of the protocol may know neither labels nor numbers of ways.
 const LABELS_AND_NUMBERS_SINCE: u32 = 9;
+
+/// Nodes of before this version of the protocol give a header with a tag no detour.
+const TAGS_SINCE: u32 = 11;
 
 /// How packets travel between nodes.
 #[derive(Clone, Copy, Debug)]
@@ -187,6 +193,16 @@ const SOURCE_ROUTE_POLKA: Capabilities = Capabilities {
     since_protocol: LABELS_AND_NUMBERS_SINCE,
 };
 
+const SOURCE_ROUTE_NATIVE_TAGGED: Capabilities = Capabilities {
+    name: "source-route/native-tagged",
+    // Each pool of slices is one encapsulation's alone.
+    slice_path_ids: RangeInclusive::new(1, 0),
+    path_id_max: SLICE_PATH_IDS_FROM - 1,
+    ether_type: None,
+    since_protocol: TAGS_SINCE,
+    ..SOURCE_ROUTE_NATIVE
+};
+
 #[cfg(dummy_encapsulation)]
 const DUMMY: Capabilities = Capabilities {
     name: "dummy",
@@ -205,17 +221,6 @@ const DUMMY: Capabilities = Capabilities {
 impl Encapsulation {
     /// Every encapsulation.
     #[cfg(not(dummy_encapsulation))]
-    pub const ALL: [Self; 7] = [
-        Self::Nsh,
-        Self::Mpls,
-        Self::SourceRouteNative,
-        Self::SourceRouteSafe9,
-        Self::SourceRouteClassic80,
-        Self::SourceRouteSrMpls,
-        Self::SourceRoutePolka,
-    ];
-    /// Every encapsulation.
-    #[cfg(dummy_encapsulation)]
     pub const ALL: [Self; 8] = [
         Self::Nsh,
         Self::Mpls,
@@ -224,6 +229,19 @@ impl Encapsulation {
         Self::SourceRouteClassic80,
         Self::SourceRouteSrMpls,
         Self::SourceRoutePolka,
+        Self::SourceRouteNativeTagged,
+    ];
+    /// Every encapsulation.
+    #[cfg(dummy_encapsulation)]
+    pub const ALL: [Self; 9] = [
+        Self::Nsh,
+        Self::Mpls,
+        Self::SourceRouteNative,
+        Self::SourceRouteSafe9,
+        Self::SourceRouteClassic80,
+        Self::SourceRouteSrMpls,
+        Self::SourceRoutePolka,
+        Self::SourceRouteNativeTagged,
         Self::Dummy,
     ];
     /// Those that travel in tunnels between nodes: functions may speak them, too.
@@ -247,6 +265,7 @@ impl Encapsulation {
             Self::SourceRouteClassic80 => &SOURCE_ROUTE_CLASSIC_80,
             Self::SourceRouteSrMpls => &SOURCE_ROUTE_SR_MPLS,
             Self::SourceRoutePolka => &SOURCE_ROUTE_POLKA,
+            Self::SourceRouteNativeTagged => &SOURCE_ROUTE_NATIVE_TAGGED,
             #[cfg(dummy_encapsulation)]
             Self::Dummy => &DUMMY,
         }
@@ -288,6 +307,12 @@ impl Encapsulation {
         }
     }
 
+    /// Have its headers a tag, by the key of the domain?
+    #[must_use]
+    pub const fn is_tagged(self) -> bool {
+        matches!(self, Self::SourceRouteNativeTagged)
+    }
+
     /// Do its frames bring ways round dead cables with them?
     #[must_use]
     pub fn carries_detours(self) -> bool {
@@ -300,7 +325,7 @@ impl Encapsulation {
         self.profile() == Some(Profile::Polka)
     }
 
-    /// The encapsulation whose frames carry their ports like this.
+    /// The encapsulation whose frames carry their ports like this, and have no tag.
     #[must_use]
     pub fn of_profile(profile: Profile) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.profile() == Some(profile))
@@ -374,7 +399,8 @@ impl Encapsulation {
             Some(Profile::Native) => {
                 let widest = route.iter().map(|port| port.get()).max().unwrap_or_default();
                 let bits = route.len() * usize::from(PortWidth::for_port(widest).bits());
-                BYTES_WITHOUT_PORTS - ethernet::HEADER_BYTES + bits.div_ceil(8)
+                let tag = if self.is_tagged() { TAG_BYTES } else { 0 };
+                BYTES_WITHOUT_PORTS - ethernet::HEADER_BYTES + bits.div_ceil(8) + tag
             }
             Some(Profile::Safe9 | Profile::Classic80) => marked::ADDED_BYTES,
             // Who begins the way takes its first label off before the frame leaves.

@@ -151,6 +151,10 @@ limits! {
         "How long packets of a flow are held; then the controller counts as away for it.";
     SETUP_MESSAGE_FLOWS_MAX: usize = 256, "flows",
         "Flows that one message asks for, or answers.";
+    WAY_FLUSH_MS: u64 = 2, "milliseconds",
+        "How long packets whose way has turned wait before they leave by the new one, so that what is still on the former way is before them.";
+    WAY_FLUSH_PACKETS_MAX: usize = 512, "packets",
+        "Packets that wait so at one node, of each of its workers; a port may have four times as many as are left for others, and beyond that its packets leave at once.";
     ROUTE_PORTS_MAX: usize = 128, "port numbers",
         "Ports of one source route at most, those of hosts counted.";
     PATH_ID_QUARANTINE_BLUEPRINTS: u64 = 16, "blueprints",

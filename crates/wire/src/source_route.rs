@@ -27,6 +27,8 @@ pub mod safe;
 pub mod sr_mpls;
 
 use core::fmt;
+use core::hash::Hasher;
+use siphasher::sip::SipHasher24;
 
 use polka::residues::Reducer;
 
@@ -124,6 +126,20 @@ pub fn advance(frame: &mut [u8], own: &[Reducer]) -> Result<Next, SourceRouteErr
         Profile::SrMpls => sr_mpls::advance(frame),
         Profile::Polka => polka::advance(frame, own),
     }
+}
+
+/// A key for one purpose, made of a domain's: it tells neither that nor one for another purpose.
+fn key_for(purpose: &[u8], domain: &[u8; 16]) -> [u8; 16] {
+    let part = |number: u8| {
+        let mut hasher = SipHasher24::new_with_key(domain);
+        hasher.write(purpose);
+        hasher.write(&[number]);
+        hasher.finish().to_be_bytes()
+    };
+    let mut made = [0; 16];
+    made[..8].copy_from_slice(&part(1));
+    made[8..].copy_from_slice(&part(2));
+    made
 }
 
 /// Why bytes are no header of source routing, or where none fits.

@@ -42,6 +42,7 @@ impl Engine {
             fast_path,
             floods,
             flow_cache,
+            flushes,
             has_flow_stores: _,
             transit: _,
             kernel: _,
@@ -66,6 +67,7 @@ impl Engine {
             ("fast_path", of(fast_path)),
             ("floods", of(floods)),
             ("flow_cache", of(flow_cache)),
+            ("flushes", of(flushes)),
         ]
     }
 }

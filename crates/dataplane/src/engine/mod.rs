@@ -27,6 +27,7 @@ mod state;
 mod tables;
 mod transit;
 mod vector;
+mod waiting;
 
 pub use account::counters::RETIRED_PORTS_NAME;
 pub use account::tx_batches::{TxBatches, TxCredit, TxRef};
@@ -75,6 +76,7 @@ use state::affinity::FlowAffinity;
 use state::capture::Captures;
 use state::floods::Floods;
 use state::flow_cache::FlowCache;
+use state::flushes::Flushes;
 use state::fragments::Fragments;
 use state::health::{Due, Health};
 use state::proxy_flows::ProxyFlows;
@@ -109,10 +111,12 @@ macro_rules! context {
             setups: &mut $engine.setups,
             said: $passing.said,
             is_uncharged: $passing.is_probe || $passing.is_asked,
+            is_probe: $passing.is_probe,
             is_injected: $passing.is_injected,
             trace: $passing.trace,
             captures: &mut $engine.captures,
             floods: &mut $engine.floods,
+            flushes: &mut $engine.flushes,
             links: &$engine.config.links,
             flow_cache: &mut $engine.flow_cache,
         }
@@ -159,6 +163,7 @@ pub struct Engine {
     setups: Setups,
     /// Other tables are in force than when packets were held.
     has_turned: bool,
+    flushes: Flushes,
     captures: Captures,
     health: Health,
     checks: Checks,
@@ -206,6 +211,7 @@ impl Engine {
             shaper: Shaper::new(config.slice_bits_per_second),
             setups: Setups::new(config.flow_seed),
             has_turned: false,
+            flushes: Flushes::new(),
             fragments: Fragments::new(config.flow_seed),
             config,
             epoch: Epoch::default(),
@@ -229,6 +235,7 @@ impl Engine {
             self.make_flow_stores();
         }
         self.change_kernel_path(&tables);
+        self.flush_former_ways(&tables);
         let former = Arc::clone(&self.tables);
         let changed = tables.descent.since(&former.descent);
         for slot in self.slots.align(&tables, changed, &mut self.counters) {
@@ -292,6 +299,7 @@ impl Engine {
         out: &mut Output,
     ) {
         self.elapse(now_ns);
+        self.release_flushed(pool, out);
         self.made.clear();
         if self.transit.is_open() {
             self.transit.pass_on(input, (&self.slots, &mut self.counters), pool, out);
@@ -391,6 +399,7 @@ impl Engine {
                 actions: &self.actions,
                 health: &self.health,
                 links: &self.config.links,
+                flushes: &self.flushes,
                 is_coalescing: self.config.is_coalescing,
                 inspection: self.inspection,
                 counters: &mut self.counters,
@@ -457,15 +466,6 @@ impl Engine {
         self.egress.emit(vector, &mut self.proxy_flows, context, out);
     }
 
-    /// When packets of slices, of flows that are not set up, or fragments wait for the next call of
-    /// [`Engine::tick`]; none: no packet waits.
-    #[must_use]
-    pub fn next_release_ns(&self, now_ns: u64) -> Option<u64> {
-        let waiting_ns = self.shaper.next_release_ns(now_ns);
-        let waits = [waiting_ns, self.fragments.next_end_ns(), self.setups.next_look_ns()];
-        waits.into_iter().flatten().min()
-    }
-
     /// Later fragments that wait for the first of their packets.
     #[must_use]
     pub fn fragments_waiting(&self) -> usize {
@@ -477,6 +477,7 @@ impl Engine {
     /// none: when other tables are in force.
     pub fn tick(&mut self, now_ns: u64, pool: &mut BufferPool, out: &mut Output) -> Option<u64> {
         self.elapse(now_ns);
+        self.release_flushed(pool, out);
         self.made.clear();
         self.release_turned(pool, out);
         self.release_waiting(now_ns, pool, out);

@@ -12,7 +12,7 @@ use crate::engine::account::tx_batches::{Ends, TxCredit, TxRef};
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::execute::hand_out;
 use crate::engine::action::output::Output;
-use crate::engine::encap::Detoured;
+use crate::engine::encap::{Detoured, Positions};
 use crate::engine::packet::index::PortIndex;
 use crate::engine::packet::{Arrived, Packet, PortSlot, trim_front};
 use crate::engine::state::link_board::{LinkBoard, NotOurs, Use};
@@ -24,6 +24,7 @@ use catena_model::DropReason;
 use catena_model::account::{Created, Volume};
 use catena_model::topology::PortNumber;
 use catena_wire::source_route::hello::Hello;
+use catena_wire::source_route::native::TagKey;
 use catena_wire::source_route::polka::residues::Reducer;
 use catena_wire::source_route::{self, Next, SourceRouteError, sr_mpls};
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub(crate) struct Transit {
     numbers: Vec<(PortSlot, PortNumber)>,
     /// What this node divides numbers of ways by.
     reducers: Arc<[Reducer]>,
+    /// By which tags of headers that take a detour are checked and made anew.
+    tag_key: TagKey,
     board: Arc<LinkBoard>,
     /// Working memory.
     staying: Vec<Packet>,
@@ -64,6 +67,7 @@ impl Transit {
             has_links: false,
             numbers: Vec::new(),
             reducers: Arc::default(),
+            tag_key: *Positions::default().tag_key(),
             board,
             staying: Vec::with_capacity(VECTOR_PACKETS_MAX),
         }
@@ -101,6 +105,7 @@ impl Transit {
     pub(crate) fn align(&mut self, tables: &Tables, slots: &Slots) {
         self.exits.fill(None);
         self.reducers = Arc::clone(tables.exits.reducers());
+        self.tag_key = *tables.positions.tag_key();
         self.numbers.clear();
         for (number, _) in tables.exits.links() {
             let Some(slot) = slots.of_port(number.link_id()) else { continue };
@@ -228,7 +233,8 @@ impl Transit {
 
     /// By which port a frame leaves whose cable is not sound.
     fn go_round(&self, buffer: &mut Buffer, number: u8) -> Result<(u8, Exit), DropReason> {
-        let detour = Detoured::of(buffer.bytes()).filter(|detour| self.is_sound_link(detour.port));
+        let detour = Detoured::of(buffer.bytes(), &self.tag_key)?;
+        let detour = detour.filter(|detour| self.is_sound_link(detour.port));
         let taken = detour.filter(|detour| detour.put(buffer)).map(|detour| detour.port);
         let taken = match taken {
             Some(port) => {

@@ -6,6 +6,14 @@ use catena_dataplane::engine::PortSlot;
 use catena_io::Offload;
 use catena_model::topology::PortNumber;
 
+/// A frame on a slow cable.
+pub(crate) struct UnderWay {
+    at_ns: u64,
+    node: usize,
+    slot: PortSlot,
+    seen: Seen,
+}
+
 impl Rig {
     /// Brings a frame to the other end of the cable in this slot of a node; false: there is none.
     pub(crate) fn crosses_cable(&mut self, from: usize, slot: PortSlot, seen: &Seen) -> bool {
@@ -19,9 +27,24 @@ impl Rig {
             && !self.town.cut.contains(&(from, number))
             && let Some(slot) = self.link_slot(node, port)
         {
-            self.nodes[node].queue(slot, &seen.bytes, seen.offload);
+            match self.town.slow.get(&(from, number)) {
+                None => self.nodes[node].queue(slot, &seen.bytes, seen.offload),
+                Some(milliseconds) => {
+                    let at_ns = self.now_ns + milliseconds * 1_000_000;
+                    self.under_way.push(UnderWay { at_ns, node, slot, seen: seen.clone() });
+                }
+            }
         }
         true
+    }
+
+    /// Brings what was on slow cables for long enough.
+    pub(crate) fn arrive(&mut self) {
+        let now_ns = self.now_ns;
+        for arrived in self.under_way.extract_if(.., |one| one.at_ns <= now_ns) {
+            let UnderWay { node, slot, seen, .. } = arrived;
+            self.nodes[node].queue(slot, &seen.bytes, seen.offload);
+        }
     }
 
     pub(crate) fn link_slot(&self, node: usize, number: u8) -> Option<PortSlot> {

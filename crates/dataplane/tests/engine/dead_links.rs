@@ -15,9 +15,9 @@ use catena_wire::source_route::hello::{Hello, HelloKey};
 use catena_wire::source_route::native::NativeView;
 use std::collections::BTreeMap;
 
-const KEY: [u8; 16] = *b"sixteen octets!!";
+pub(crate) const KEY: [u8; 16] = *b"sixteen octets!!";
 /// Switches: those of the two hosts, and one by which frames go round.
-const NEAR: usize = 3;
+pub(crate) const NEAR: usize = 3;
 const FAR: usize = 4;
 const ROUND: usize = 5;
 /// What three periods without a word take at most, in milliseconds, and a look more.
@@ -25,7 +25,12 @@ const SILENCE_MS: u64 = 4 * 75 + 10;
 
 /// A chain from a function of host1 to one of host2, over NEAR and FAR, or round by ROUND.
 fn triangle() -> Town {
-    let mut town = with_chain(Encapsulation::SourceRouteNative, &[&["v1"], &["v2"]]);
+    triangle_of(Encapsulation::SourceRouteNative)
+}
+
+/// The same over an encapsulation that brings ways round.
+pub(crate) fn triangle_of(encapsulation: Encapsulation) -> Town {
+    let mut town = with_chain(encapsulation, &[&["v1"], &["v2"]]);
     town.nodes = 6;
     town.cables = vec![
         [(0, 7), (NEAR, 1)],
@@ -43,14 +48,14 @@ fn triangle() -> Town {
 }
 
 /// One in which all ends of cables have heard each other.
-fn greeted(engines: usize, town: Town) -> Rig {
+pub(crate) fn greeted(engines: usize, town: Town) -> Rig {
     let mut rig = Rig::of_engines(engines, town, |_| {}, 512);
     rig.pass(200);
     rig.moved();
     rig
 }
 
-fn send(rig: &mut Rig, packets: usize) {
+pub(crate) fn send(rig: &mut Rig, packets: usize) {
     let frame = packet(&rig.town, CHAINED_PORT).frame();
     (0..packets).for_each(|_| rig.send("S", &frame));
 }

@@ -7,6 +7,7 @@ use crate::scene::{CHAINED_PORT, packet, packet_v6, with_chain};
 use crate::town::{Town, function_number, link_name};
 use catena_dataplane::engine::Tables;
 use catena_model::DropReason;
+use catena_model::limits::WAY_FLUSH_MS;
 use catena_model::resource::Encapsulation;
 use catena_model::topology::PortNumber;
 use catena_wire::scalar::{EtherType, IpProtocol, Spi};
@@ -133,6 +134,7 @@ fn another_way_is_in_force_at_once_and_the_path_stays() {
     rig.apply();
     rig.moved();
     rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+    rig.sleep(WAY_FLUSH_MS);
     assert_eq!((rig.take(&link_name(0, 8)).len(), rig.take("v2.in").len()), (1, 2));
     let moved = rig.moved();
     assert_eq!(moved.get("host1 path 100 tunnelled out"), Some(&1));

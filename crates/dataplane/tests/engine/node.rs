@@ -92,10 +92,9 @@ impl Node {
         CheckQuestion::Inject { seal, port, frames }
     }
 
-    /// Later fragments that wait for their first, and packets that wait for the controller.
+    /// What waits in its engines.
     pub(crate) fn waiting(&self) -> u64 {
-        let waits = |engine: &Engine| engine.fragments_waiting() + engine.setups_waiting();
-        self.engines.iter().map(|engine| waits(engine) as u64).sum()
+        self.engines.iter().map(waiting).sum()
     }
 
     /// Packets that another engine than the first has received.
@@ -123,4 +122,11 @@ impl Node {
         }
         shares
     }
+}
+
+/// Later fragments that wait for their first, packets that wait for the controller, and such as wait until their former
+/// way is flushed.
+pub(crate) fn waiting(engine: &Engine) -> u64 {
+    let waits = engine.fragments_waiting() + engine.setups_waiting() + engine.flushes_waiting();
+    waits as u64
 }

@@ -112,7 +112,8 @@ pub(crate) fn advance(bytes: &mut [u8], encapsulation: Encapsulation) -> bool {
         | Encapsulation::SourceRouteSafe9
         | Encapsulation::SourceRouteClassic80
         | Encapsulation::SourceRouteSrMpls
-        | Encapsulation::SourceRoutePolka => return false,
+        | Encapsulation::SourceRoutePolka
+        | Encapsulation::SourceRouteNativeTagged => return false,
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => bytes[start + 5] += 1,
     }

@@ -6,6 +6,7 @@ use crate::frames::{Spec, destination_mac, step};
 use crate::rig::{Behaviour, Rig};
 use crate::scene::{CHAINED_PORT, packet, packet_v6, with_chain};
 use crate::town::{Town, link_name};
+use catena_model::limits::WAY_FLUSH_MS;
 use catena_model::program::{RewriteEntry, TupleField};
 use catena_model::resource::{Encapsulation, FailurePolicy, TuplePattern};
 use catena_wire::scalar::IpProtocol;
@@ -15,15 +16,21 @@ use catena_wire::source_route::sr_mpls::SrMplsView;
 
 const NATIVE: Encapsulation = Encapsulation::SourceRouteNative;
 const LABELLED: Encapsulation = Encapsulation::SourceRouteSrMpls;
-const JOINING: [Encapsulation; 4] =
-    [NATIVE, Encapsulation::SourceRouteSafe9, Encapsulation::SourceRouteClassic80, LABELLED];
+const TAGGED: Encapsulation = Encapsulation::SourceRouteNativeTagged;
+const JOINING: [Encapsulation; 5] = [
+    NATIVE,
+    TAGGED,
+    Encapsulation::SourceRouteSafe9,
+    Encapsulation::SourceRouteClassic80,
+    LABELLED,
+];
 /// Two functions of host2, and one of host3.
 const HOPS: &[&[&str]] = &[&["v2"], &["v3"], &["v4"]];
 
 /// The ports that are left to a frame, and its bytes up to what is its own.
 fn left(by: Encapsulation, frame: &[u8]) -> (Vec<u8>, Vec<u8>) {
     match by {
-        NATIVE => {
+        NATIVE | TAGGED => {
             let view = NativeView::parse(frame).unwrap();
             let ports = (1..=view.counter()).rev().map(|position| view.port(position));
             (ports.collect(), frame[12..view.len_bytes() - 2].to_vec())
@@ -188,6 +195,7 @@ fn what_was_left_of_a_header_is_not_used_with_other_tables() {
             }
             let back = Spec { source_mac: rig.town.mac("v2.out"), ttl: 63, ..sent.clone() };
             rig.send("v2.out", &back.frame());
+            rig.sleep(WAY_FLUSH_MS);
             let taken = [7, 8].map(|link| rig.take(&link_name(1, link)).len());
             assert_eq!(taken, if others { [0, 1] } else { [1, 0] }, "{}", by.name());
             assert_eq!((rig.take("v4.in").len(), rig.take("D").len()), (1, 1));
@@ -204,6 +212,7 @@ fn what_was_left_of_a_header_is_used_along_its_nodes_own_way_alone() {
         rig.town.ways.insert((1, 2), vec![8, 3]);
         rig.apply_program(1, &rig.town.program(1));
         rig.apply_program(SWITCH, &rig.town.program(SWITCH));
+        rig.sleep(WAY_FLUSH_MS);
         rig.moved();
         for _ in 0..3 {
             rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());

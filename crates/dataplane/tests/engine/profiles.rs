@@ -8,6 +8,7 @@ use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, packet_v6, with_chain};
 use crate::town::{Town, identities, link_name};
 use catena_dataplane::engine::Tables;
 use catena_model::DropReason;
+use catena_model::limits::WAY_FLUSH_MS;
 use catena_model::program::{HopKind, IdentityEntry, NodeIdentity, RouteEntry};
 use catena_model::resource::{Encapsulation, FailurePolicy};
 use catena_model::topology::PortNumber;
@@ -240,11 +241,12 @@ fn what_comes_out_where_it_should_not_ends_by_name() {
     }
 }
 
-/// Lets a route of the first host have these ports.
+/// Lets a route of the first host have these ports, and its former way be flushed.
 fn turn(rig: &mut Rig, change: impl Fn(&mut RouteEntry)) {
     let mut program = rig.town.program(0);
     program.routes.iter_mut().for_each(change);
     rig.apply_program(0, &program);
+    rig.sleep(WAY_FLUSH_MS);
     rig.moved();
 }
 

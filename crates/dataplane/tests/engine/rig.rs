@@ -1,8 +1,9 @@
 //! A rig of engines: carries datagrams between them, lets functions do their work, and watches the
 //! counters. No clock and no kernel: everything a test sees is a consequence of what it sent.
 
+use crate::cables::UnderWay;
 use crate::flat::flat;
-use crate::node::Node;
+use crate::node::{self, Node};
 pub(crate) use crate::passing::{Behaviour, route};
 use crate::passing::{advance, annotate};
 use crate::questions::answer_question;
@@ -66,6 +67,7 @@ pub(crate) struct Rig {
     pub(crate) seen: BTreeMap<String, Vec<Seen>>,
     pub(crate) datagrams: Vec<SeenDatagram>,
     pub(crate) log: Vec<Happening>,
+    pub(crate) under_way: Vec<UnderWay>,
     pub(crate) behaviours: HashMap<String, Behaviour>,
     /// Functions take frames at their egress too, and send them on by their ingress.
     pub(crate) is_two_way: bool,
@@ -106,6 +108,7 @@ impl Rig {
             seen: BTreeMap::new(),
             datagrams: Vec::new(),
             log: Vec::new(),
+            under_way: Vec::new(),
             behaviours: behaviours.collect(),
             is_two_way: false,
             refusals: HashMap::new(),
@@ -211,6 +214,7 @@ impl Rig {
     /// Lets time pass with one look at its end.
     pub(crate) fn sleep(&mut self, milliseconds: u64) {
         self.now_ns += milliseconds * 1_000_000;
+        self.arrive();
         for number in 0..self.nodes.len() {
             for engine in 0..self.nodes[number].engines.len() {
                 let mut out = Output::default();
@@ -570,8 +574,8 @@ fn assert_held(engine: &Engine, out: &Output) {
     let frames = out.frames.iter().map(|frame| frame.share);
     let shares = frames.chain(out.datagrams.iter().map(|datagram| datagram.share));
     let leaving: u64 = shares.map(|share| share.volume().packets).sum();
-    let waiting = engine.fragments_waiting() + engine.setups_waiting();
-    assert_eq!(counters.total().held, leaving + waiting as u64);
+    let waiting = node::waiting(engine);
+    assert_eq!(counters.total().held, leaving + waiting);
     assert_eq!(counters.total().unaccounted(), 0);
 }
 

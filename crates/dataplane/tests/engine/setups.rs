@@ -13,6 +13,7 @@ use catena_io::Offload;
 use catena_model::limits::{
     SETUP_ASK_AGAIN_MS, SETUP_FLOW_PACKETS_MAX, SETUP_IDLE_MS, SETUP_NODE_PACKETS_MAX,
     SETUP_PORT_FLOWS_BURST, SETUP_PORT_FLOWS_MAX, SETUP_PORT_FLOWS_PER_SECOND, SETUP_WAIT_MS,
+    WAY_FLUSH_MS,
 };
 use catena_model::program::{SetupEntry, WhenAway};
 use catena_model::resource::Encapsulation;
@@ -72,7 +73,7 @@ fn nsh() -> Town {
 }
 
 /// Packets of the flow from this port of S, numbered by their payload.
-fn numbered(rig: &Rig, source_port: u16, number: u8) -> Vec<u8> {
+pub(crate) fn numbered(rig: &Rig, source_port: u16, number: u8) -> Vec<u8> {
     let of = packet(&rig.town, CHAINED_PORT);
     let ports = (source_port, of.ports.1);
     Spec { ports, payload: vec![number; 20], ..of }.frame()
@@ -95,7 +96,7 @@ fn answer_all(rig: &mut Rig) -> usize {
 }
 
 /// The last octet of each frame that D got: the packet's number.
-fn arrived(rig: &mut Rig) -> Vec<u8> {
+pub(crate) fn arrived(rig: &mut Rig) -> Vec<u8> {
     rig.take("D").iter().map(|frame| *frame.last().unwrap()).collect()
 }
 
@@ -195,6 +196,7 @@ fn the_answer_brings_the_header_and_one_of_another_way_is_none() {
     assert_eq!((rig.log.len(), setups(&rig).unfit), (0, 4));
     let now = answers(&rig, &asked);
     rig.set_up((0, asked[0].0), &now);
+    rig.sleep(WAY_FLUSH_MS);
     assert_eq!(rig.take(&link_name(0, 7)).len(), 1);
 }
 

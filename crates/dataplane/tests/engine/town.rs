@@ -95,6 +95,8 @@ pub(crate) struct Town {
     pub(crate) discovery_key: Option<DiscoveryKey>,
     /// Ends of cables into which nothing that is sent arrives.
     pub(crate) cut: BTreeSet<(usize, u8)>,
+    /// Ends of cables from which frames take so many milliseconds to the other.
+    pub(crate) slow: BTreeMap<(usize, u8), u64>,
     pub(crate) networks: Vec<Network>,
     pub(crate) ports: Vec<Port>,
     /// Names of ports that are in no program for now.

@@ -83,7 +83,7 @@ const DROPS: [DropReason; 39] = [
 /// Those that no engine alone could have: what the kernel refuses is in `losses`; what rings cut or have
 /// no room for, and what sockets do not take, is counted in the tests of `catena-io`; what links bring never is
 /// the kernel's.
-const DROPS_OF_OTHERS: [DropReason; 15] = [
+const DROPS_OF_OTHERS: [DropReason; 16] = [
     DropReason::ForeignDevice,
     DropReason::KernelRefused,
     DropReason::LinkDead,
@@ -99,6 +99,7 @@ const DROPS_OF_OTHERS: [DropReason; 15] = [
     DropReason::TruncatedByRing,
     DropReason::UnknownExit,
     DropReason::UnknownNeighbour,
+    DropReason::WrongRouteTag,
 ];
 
 /// Those that these packets do not meet often enough; each has tests in the engine alone, through which

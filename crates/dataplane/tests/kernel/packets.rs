@@ -270,7 +270,8 @@ pub(crate) fn roll_datagram(town: &Town, seed: u64, dice: &mut Dice) -> SentByTu
             | Encapsulation::SourceRouteSafe9
             | Encapsulation::SourceRouteClassic80
             | Encapsulation::SourceRouteSrMpls
-            | Encapsulation::SourceRoutePolka,
+            | Encapsulation::SourceRoutePolka
+            | Encapsulation::SourceRouteNativeTagged,
         ) => 0,
         TunnelKind::Path(Encapsulation::Mpls) => {
             let label = MplsLabel::ordinary(path).unwrap();

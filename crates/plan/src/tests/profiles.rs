@@ -289,7 +289,7 @@ fn a_way_over_a_node_without_an_identity_is_refused_with_the_node() {
 
 #[test]
 fn a_chain_does_not_turn_over_a_node_of_an_older_version_and_names_it() {
-    for by in [LABELLED, NUMBERED] {
+    for by in [LABELLED, NUMBERED, Encapsulation::SourceRouteNativeTagged] {
         let since = by.capabilities().since_protocol;
         for stranger in [switch(2), node(2)] {
             let (mut world, fabric) = world();

@@ -10,7 +10,7 @@
 //! hearer was said after that began, by somebody who hears it: the cable carries both ways, and nobody has kept the
 //! word. The tag is SipHash-2-4 over all in front of it, by a key made of the domain's.
 
-use super::{SourceRouteError, native};
+use super::{SourceRouteError, key_for, native};
 use crate::ethernet::{self, ADDRESSES_BYTES};
 use crate::scalar::{EtherType, MacAddr};
 use core::fmt;
@@ -53,16 +53,7 @@ impl HelloKey {
     /// That of the domain with this key, which it does not tell.
     #[must_use]
     pub fn of_domain(key: &[u8; 16]) -> Self {
-        let part = |number: u8| {
-            let mut hasher = SipHasher24::new_with_key(key);
-            hasher.write(b"hello");
-            hasher.write(&[number]);
-            hasher.finish().to_be_bytes()
-        };
-        let mut made = [0; 16];
-        made[..8].copy_from_slice(&part(1));
-        made[8..].copy_from_slice(&part(2));
-        Self(made)
+        Self(key_for(b"hello", key))
     }
 
     fn tag(&self, said: &[u8]) -> [u8; 8] {

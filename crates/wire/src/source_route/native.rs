@@ -33,7 +33,8 @@ const COUNTER_AT: usize = ethernet::HEADER_BYTES + 2;
 const FLAGS_AT: usize = ethernet::HEADER_BYTES + 3;
 /// Bytes of a path identifier.
 pub const PATH_BYTES: usize = 3;
-const TAG_BYTES: usize = 2;
+/// Bytes of a tag.
+pub const TAG_BYTES: usize = 2;
 const ETHER_TYPE_BYTES: usize = 2;
 
 mod flag {
@@ -193,6 +194,12 @@ impl<'p> NativeView<'p> {
     #[must_use]
     pub const fn path(&self) -> Option<Spi> {
         self.path
+    }
+
+    /// Has it a tag?
+    #[must_use]
+    pub const fn has_tag(&self) -> bool {
+        self.tag.is_some()
     }
 
     /// The detours that it knows.
@@ -424,6 +431,12 @@ pub fn next(frame: &[u8]) -> Result<Next, SourceRouteError> {
         return Ok(Next::End);
     }
     Ok(Next::Port(width.unpack(packed, counter.into())))
+}
+
+/// Has the header of this profile that a frame begins with a tag, if it can be read?
+#[must_use]
+pub fn has_tag(frame: &[u8]) -> bool {
+    frame.get(FLAGS_AT).is_some_and(|flags| flags & flag::TAG != 0)
 }
 
 /// Takes a step back: the port that was taken last is next again. False, and the frame is as it was: none has

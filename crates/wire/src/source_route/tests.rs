@@ -181,6 +181,22 @@ fn all_parts_of_a_native_header_are_written_and_read() {
 }
 
 #[test]
+fn keys_of_a_domain_are_others_for_each_purpose_and_in_each_domain() {
+    let (one, other) = (TagKey::of_domain(&KEY.0), TagKey::of_domain(&OTHER_KEY.0));
+    assert!(one != other && one != KEY && other != OTHER_KEY);
+    assert_ne!(one.0, key_for(b"hello", &KEY.0));
+    let frame = native(&NativeHeader {
+        path: Some(Spi::from_low_bits(7)),
+        tag: Some(&one),
+        ..plain(&[1, 2], PortWidth::Four)
+    });
+    let view = NativeView::parse(&frame).unwrap();
+    assert!(view.has_tag() && super::native::has_tag(&frame));
+    assert_eq!((view.check(&one), view.check(&other)), (Ok(()), Err(SourceRouteError::Tag)));
+    assert!(!super::native::has_tag(&native(&plain(&[1, 2], PortWidth::Four))));
+}
+
+#[test]
 fn a_detour_is_written_over_what_is_done_with() {
     let mut frame = golden!("native_all_parts");
     assert_eq!(advance(&mut frame, &[]), Ok(Next::Port(11)));

@@ -8,11 +8,12 @@ use crate::engine::account::counters::Counters;
 use crate::engine::account::slots::Slots;
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::collections::shares::{Shares, leaves_room};
-use crate::engine::encap::Carried;
+use crate::engine::encap::{Carried, PathPosition};
 use crate::engine::packet::subscriber::Inspection;
 use crate::engine::state::capture::Captures;
 use crate::engine::state::floods::Floods;
 use crate::engine::state::flow_cache::FlowCache;
+use crate::engine::state::flushes::Flushes;
 use crate::engine::state::health::Health;
 use crate::engine::state::link_board::LinkBoard;
 use crate::engine::state::scheduler::Shaper;
@@ -22,8 +23,8 @@ use crate::engine::vector::Work;
 use crate::engine::vector::decision::Epoch;
 use crate::engine::vector::owner::{Owner, PathRef};
 use catena_io::{Buffer, BufferPool};
-use catena_model::DropReason;
 use catena_model::account::{Created, Volume};
+use catena_model::{DropReason, PathId};
 
 /// One vector's surroundings.
 pub(crate) struct Context<'e> {
@@ -50,12 +51,16 @@ pub(crate) struct Context<'e> {
     pub(crate) said: Said,
     /// No slice is charged, and nobody asked for flows: the packets have waited, or somebody asks about them.
     pub(crate) is_uncharged: bool,
+    /// The vector is a probe of a chain.
+    pub(crate) is_probe: bool,
     /// The vector was made here: it is created, and not received.
     pub(crate) is_injected: bool,
     /// Who listens, if anybody does.
     pub(crate) trace: Trace<'e>,
     pub(crate) captures: &'e mut Captures,
     pub(crate) floods: &'e mut Floods,
+    /// Ways that have just turned.
+    pub(crate) flushes: &'e mut Flushes,
     /// How links are.
     pub(crate) links: &'e LinkBoard,
     /// What was decided for flows of endpoints.
@@ -68,6 +73,18 @@ impl Context<'_> {
     pub(crate) fn count(&mut self, copy: u16, update: CounterUpdate, volume: Volume) {
         self.trace.note(copy, || Effect::Counted(update));
         self.counters.apply(update, volume);
+    }
+
+    /// A position that was found under earlier tables, at this hop of a path with this serial, in those in force; none
+    /// when its path has gone.
+    pub(crate) fn renewed(
+        &self,
+        position: PathPosition,
+        (path, serial): (PathId, u64),
+        hop: u16,
+    ) -> Option<PathPosition> {
+        let renewed = self.tables.positions.renew_later(position, path, hop);
+        renewed.filter(|position| self.counters.path_ref(*position).serial == serial)
     }
 
     /// Ends a packet: its buffer is free, its drop has a name.

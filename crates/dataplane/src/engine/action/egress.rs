@@ -2,6 +2,8 @@
 //! that are too big, copies for groups. Knows how an action is carried out for all wire packets of a
 //! frame; refuses to decide anything.
 
+mod flush;
+
 use super::Action;
 use super::context::Context;
 use super::effects::{Effect, Leaving};
@@ -102,6 +104,7 @@ impl Executor<'_, '_> {
             }
         };
         match action {
+            Some(action) if self.may_wait(action) => self.act_in_turn(work, action, decision),
             Some(action) => self.act(work, action, decision),
             None => self.context.end_work(work, DropReason::NoPath),
         }
@@ -114,8 +117,9 @@ impl Executor<'_, '_> {
         (action, packets): (&Action, u64),
         header: &Header,
     ) -> Result<Option<(Action, Header)>, DropReason> {
-        let Context { links, slots, .. } = &*self.context;
-        let detour = Detoured::of(header.bytes()).and_then(|detour| {
+        let Context { links, slots, tables, .. } = &*self.context;
+        let detour = Detoured::of(header.bytes(), tables.positions.tag_key())?;
+        let detour = detour.and_then(|detour| {
             let other = PortNumber::new(detour.port)?;
             let slot = slots.of_port(other.link_id()).filter(|slot| slots.is_link(*slot))?;
             (links.use_of(detour.port) == Use::Sound).then_some((detour, other, slot))
@@ -429,7 +433,8 @@ impl Subject for Written<'_, '_, '_> {
         }
         let flow = (&work.view, work.flow_hash);
         let route = pathlets.header((position, instance), flow, tables).unwrap_or(route);
-        self.header = route.write(frame, tables.positions.id(position))?;
+        let positions = &tables.positions;
+        self.header = route.write(frame, positions.id(position), positions.tag_key())?;
         Ok(())
     }
 

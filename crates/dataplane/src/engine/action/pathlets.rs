@@ -161,7 +161,7 @@ fn made(path: &PathTable, combination: &Combination, tables: &Tables) -> Option<
             identities: Vec::new(),
         },
     };
-    Some(RouteHeader::new(path.encapsulation.profile()?, &joined))
+    RouteHeader::new(path.encapsulation, &joined)
 }
 
 /// A way with that from one instance to the next behind it; none: it is not known here, or too long.

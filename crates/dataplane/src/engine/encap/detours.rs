@@ -4,9 +4,10 @@
 use super::HEADER_BYTES_MAX;
 use crate::engine::packet::trim_front;
 use catena_io::Buffer;
+use catena_model::DropReason;
 use catena_wire::ethernet::ADDRESSES_BYTES;
-use catena_wire::source_route::Next;
-use catena_wire::source_route::native::{self, NativeView};
+use catena_wire::source_route::native::{self, NativeView, TagKey};
+use catena_wire::source_route::{Next, SourceRouteError};
 
 /// A header with its detour taken, and the first port of that too.
 pub(crate) struct Detoured {
@@ -19,25 +20,34 @@ pub(crate) struct Detoured {
 }
 
 impl Detoured {
-    /// The way round the port that was taken last; none: the frame brings none with it.
-    pub(crate) fn of(frame: &[u8]) -> Option<Self> {
+    /// The way round the port that was taken last; none: the frame brings none with it. `key`: by which its tag is
+    /// made anew, if it has one.
+    ///
+    /// # Errors
+    /// [`DropReason::WrongRouteTag`].
+    pub(crate) fn of(frame: &[u8], key: &TagKey) -> Result<Option<Self>, DropReason> {
         let mut former = [0; HEADER_BYTES_MAX];
         let have = frame.len().min(HEADER_BYTES_MAX);
         former[..have].copy_from_slice(&frame[..have]);
         let former = &mut former[..have];
         if !native::step_back(former) {
-            return None;
+            return Ok(None);
         }
-        let view = NativeView::parse(former).ok()?;
+        let Ok(view) = NativeView::parse(former) else { return Ok(None) };
         let mut bytes = [0; HEADER_BYTES_MAX];
-        bytes[..ADDRESSES_BYTES].copy_from_slice(frame.get(..ADDRESSES_BYTES)?);
-        let (len, former_len) = (view.detour(None, &mut bytes).ok()?, view.len_bytes());
-        match native::advance(bytes.get_mut(..len)?) {
+        let len = match view.detour(Some(key), &mut bytes) {
+            Ok(len) => len,
+            Err(SourceRouteError::Tag) => return Err(DropReason::WrongRouteTag),
+            Err(_) => return Ok(None),
+        };
+        bytes[..ADDRESSES_BYTES].copy_from_slice(&former[..ADDRESSES_BYTES]);
+        let former_len = view.len_bytes();
+        Ok(match native::advance(&mut bytes[..len]) {
             Ok(Next::Port(port)) if len <= former_len => {
                 Some(Self { bytes, len, former_len, port })
             }
             _ => None,
-        }
+        })
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -39,7 +39,7 @@ use catena_wire::frame::FrameView;
 use catena_wire::nsh::{ContextHeaders, NshHeader, UserContext};
 use catena_wire::scalar::EtherType;
 use catena_wire::source_route::sr_mpls::SrMplsView;
-use catena_wire::source_route::{self as wire_route, Profile};
+use catena_wire::source_route::{self as wire_route, Profile, native};
 use template::HeaderWord;
 
 /// Bytes of the longest header that an encapsulation puts before what is behind it.
@@ -360,11 +360,12 @@ pub(crate) fn of(encapsulation: Encapsulation) -> &'static dyn PathEncap {
     match encapsulation {
         Encapsulation::Nsh => &nsh::Nsh,
         Encapsulation::Mpls => &mpls::Mpls,
-        Encapsulation::SourceRouteNative => &source_route::SourceRoute,
+        Encapsulation::SourceRouteNative => &source_route::SourceRoute { is_tagged: false },
         Encapsulation::SourceRouteSafe9 => &marked::MarkedRoute(Profile::Safe9),
         Encapsulation::SourceRouteClassic80 => &marked::MarkedRoute(Profile::Classic80),
         Encapsulation::SourceRouteSrMpls => &sr_mpls::SrMpls,
         Encapsulation::SourceRoutePolka => &polka::Polka,
+        Encapsulation::SourceRouteNativeTagged => &source_route::SourceRoute { is_tagged: true },
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => &dummy::Dummy,
     }
@@ -381,7 +382,8 @@ pub(crate) fn peek(encapsulation: Encapsulation, side: HeaderSide, bytes: &[u8])
         | Encapsulation::SourceRouteSafe9
         | Encapsulation::SourceRouteClassic80
         | Encapsulation::SourceRouteSrMpls
-        | Encapsulation::SourceRoutePolka => None,
+        | Encapsulation::SourceRoutePolka
+        | Encapsulation::SourceRouteNativeTagged => None,
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => dummy::peek(side, bytes),
     }
@@ -394,7 +396,10 @@ pub(crate) fn by_ether_type(ether_type: EtherType) -> Option<Encapsulation> {
 
 /// The encapsulation of a frame that a link has brought.
 pub(crate) fn on_link(frame: &[u8]) -> Option<Encapsulation> {
-    wire_route::profile(frame).and_then(Encapsulation::of_profile)
+    match wire_route::profile(frame)? {
+        Profile::Native if native::has_tag(frame) => Some(Encapsulation::SourceRouteNativeTagged),
+        profile => Encapsulation::of_profile(profile),
+    }
 }
 
 /// Is a frame that a port has brought on a source route? Labels of functions that speak them are none.

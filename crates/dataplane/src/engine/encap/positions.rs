@@ -16,6 +16,7 @@ use catena_model::program::SlicePathEntry;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
 use catena_wire::scalar::Vni;
+use catena_wire::source_route::native::TagKey;
 
 /// Which hop of which path a position stands for; behind the last hop: the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,9 +82,31 @@ pub(crate) struct Positions {
     ids: Pages<u32>,
     indexes: Numbers,
     slices: usize,
+    tag_key: OwnTagKey,
+}
+
+/// By what headers with a tag are sealed. Without a key of the domain all nodes have the same, and keep nobody out.
+#[derive(Clone, Copy)]
+struct OwnTagKey(TagKey);
+
+impl Default for OwnTagKey {
+    fn default() -> Self {
+        Self(TagKey::of_domain(&[0; 16]))
+    }
 }
 
 impl Positions {
+    /// The node's domain has this key, or none.
+    pub(crate) fn seal_by(&mut self, domain: Option<&[u8; 16]>) {
+        self.tag_key =
+            domain.map_or_else(OwnTagKey::default, |key| OwnTagKey(TagKey::of_domain(key)));
+    }
+
+    /// By what headers with a tag are sealed.
+    pub(crate) fn tag_key(&self) -> &TagKey {
+        &self.tag_key.0
+    }
+
     /// Gives an identifier to a new path of the program, and answers the path's index.
     ///
     /// # Errors

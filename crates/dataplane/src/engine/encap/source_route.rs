@@ -21,11 +21,11 @@ use catena_wire::scalar::{EtherType, Spi};
 use catena_wire::source_route::Profile;
 use catena_wire::source_route::native::{
     BYTES_WITHOUT_PORTS, DETOUR_BYTES_WITHOUT_PORTS, Detour, NativeHeader, NativeView, PATH_BYTES,
-    PortWidth,
+    PortWidth, TAG_BYTES, TagKey,
 };
 
 const _: () = assert!(
-    BYTES_WITHOUT_PORTS + ROUTE_PORTS_MAX <= super::HEADER_BYTES_MAX,
+    BYTES_WITHOUT_PORTS + TAG_BYTES + ROUTE_PORTS_MAX <= super::HEADER_BYTES_MAX,
     "a route fits no header"
 );
 
@@ -34,13 +34,31 @@ const ETHER_TYPE_BYTES: usize = HEADER_BYTES - ADDRESSES_BYTES;
 /// Detours of one header: each has a port at least.
 const DETOURS_MAX: usize = ROUTE_DETOUR_BYTES_MAX / (DETOUR_BYTES_WITHOUT_PORTS + 1);
 
-pub(super) struct SourceRoute;
+/// The two of them: with a tag, and without.
+pub(super) struct SourceRoute {
+    pub(super) is_tagged: bool,
+}
+
+impl SourceRoute {
+    fn encapsulation(&self) -> Encapsulation {
+        match self.is_tagged {
+            true => Encapsulation::SourceRouteNativeTagged,
+            false => Encapsulation::SourceRouteNative,
+        }
+    }
+}
 
 impl PathEncap for SourceRoute {
     fn find(&self, positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
         let view = NativeView::parse(frame).map_err(|_| DropReason::MalformedSourceRoute)?;
         let path = PathId(view.path().ok_or(DropReason::MalformedSourceRoute)?.get());
-        let position = positions.find(path, Encapsulation::SourceRouteNative, 0, TTL_INITIAL)?;
+        if self.is_tagged {
+            view.check(positions.tag_key()).map_err(|_| DropReason::WrongRouteTag)?;
+        }
+        let find = |one: &Self| positions.find(path, one.encapsulation(), 0, TTL_INITIAL);
+        let is_missing = || !self.is_tagged && find(&Self { is_tagged: true }).is_ok();
+        let position = find(self)
+            .map_err(|reason| if is_missing() { DropReason::WrongRouteTag } else { reason })?;
         Ok(Located { position, header_bytes: view.len_bytes() - HEADER_BYTES })
     }
 
@@ -72,7 +90,7 @@ impl PathEncap for SourceRoute {
     fn describe(&self, _side: HeaderSide, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)> {
         let view = NativeView::parse(bytes).ok()?;
         let layer = HeaderLayer::SourceRoute {
-            profile: Encapsulation::SourceRouteNative.name().to_owned(),
+            profile: self.encapsulation().name().to_owned(),
             ports: (1..=view.count()).rev().map(|position| view.port(position)).collect(),
             left: view.counter(),
             path: view.path().map(Spi::get),
@@ -85,6 +103,7 @@ impl PathEncap for SourceRoute {
 #[derive(Clone, Debug)]
 pub(crate) struct RouteHeader {
     profile: Profile,
+    is_tagged: bool,
     width: PortWidth,
     ports: Box<[u8]>,
     detours: Box<[OwnDetour]>,
@@ -123,12 +142,14 @@ impl RouteHeader {
         &self.ports
     }
 
-    /// That of a route, with those of its detours that it has room for.
-    pub(crate) fn new(profile: Profile, route: &RouteEntry) -> Self {
+    /// That of a route, with those of its detours that it has room for; none: this encapsulation has no routes.
+    pub(crate) fn new(encapsulation: Encapsulation, route: &RouteEntry) -> Option<Self> {
+        let profile = encapsulation.profile()?;
         let detoured = route.detours.iter().flat_map(|detour| &detour.ports);
         let widest = route.ports.iter().chain(detoured).map(|port| port.get()).max();
         let mut header = Self {
             profile,
+            is_tagged: encapsulation.is_tagged(),
             width: PortWidth::for_port(widest.unwrap_or_default()),
             ports: numbers(&route.ports),
             detours: Box::default(),
@@ -143,24 +164,29 @@ impl RouteHeader {
         for entry in entries {
             detours.extend(OwnDetour::of(entry, route.ports.len()));
             let written: Vec<Detour<'_>> = detours.iter().map(OwnDetour::as_written).collect();
-            if header.native(None, EtherType(0), &written).len_bytes() + PATH_BYTES
-                > super::HEADER_BYTES_MAX
-                || detours.len() > DETOURS_MAX
+            let len = header.native((None, None), EtherType(0), &written).len_bytes();
+            if len + PATH_BYTES + TAG_BYTES > super::HEADER_BYTES_MAX || detours.len() > DETOURS_MAX
             {
                 detours.pop();
             }
         }
         header.detours = detours.into();
-        header
+        Some(header)
     }
 
     /// What stands in front of a frame on this path, or in the place of its Ethernet header, its first port taken.
+    /// `tag_key`: by which it is sealed, if its paths ask for that.
     ///
     /// # Errors
     /// The frame has no Ethernet header, or no header holds the identifier, the ports or what the frame is.
-    pub(crate) fn write(&self, frame: &[u8], path: PathId) -> Result<Header, DropReason> {
+    pub(crate) fn write(
+        &self,
+        frame: &[u8],
+        path: PathId,
+        tag_key: &TagKey,
+    ) -> Result<Header, DropReason> {
         match self.profile {
-            Profile::Native => self.write_native(frame, path),
+            Profile::Native => self.write_native(frame, path, tag_key),
             Profile::Safe9 | Profile::Classic80 => {
                 marked::write(self.profile, &self.ports, frame, path)
             }
@@ -169,7 +195,12 @@ impl RouteHeader {
         }
     }
 
-    fn write_native(&self, frame: &[u8], path: PathId) -> Result<Header, DropReason> {
+    fn write_native(
+        &self,
+        frame: &[u8],
+        path: PathId,
+        tag_key: &TagKey,
+    ) -> Result<Header, DropReason> {
         let ethernet = frame.get(..ADDRESSES_BYTES).zip(ethernet::outer_type(frame));
         let (addresses, ether_type) = ethernet.ok_or(DropReason::MalformedEthernet)?;
         let path = Spi::new(path.0).map_err(|_| DropReason::NoPath)?;
@@ -181,18 +212,19 @@ impl RouteHeader {
             *place = detour.as_written();
             count += 1;
         }
-        let native = self.native(Some(path), ether_type, &written[..count]);
+        let tag = self.is_tagged.then_some(tag_key);
+        let native = self.native((Some(path), tag), ether_type, &written[..count]);
         header.add(|room| native.emit(room)).map_err(|_| DropReason::MalformedSourceRoute)?;
         Ok(rest::step(header).ok_or(DropReason::MalformedSourceRoute)?.0)
     }
 
     fn native<'h>(
         &'h self,
-        path: Option<Spi>,
+        (path, tag): (Option<Spi>, Option<&'h TagKey>),
         ether_type: EtherType,
         detours: &'h [Detour<'h>],
     ) -> NativeHeader<'h> {
         let (width, way) = (self.width, &*self.ports);
-        NativeHeader { width, way, path, tag: None, detours, ether_type }
+        NativeHeader { width, way, path, tag, detours, ether_type }
     }
 }

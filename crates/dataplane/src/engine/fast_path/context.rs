@@ -10,6 +10,7 @@ use crate::engine::encap::Carried;
 use crate::engine::packet::subscriber::Inspection;
 use crate::engine::state::affinity::FlowAffinity;
 use crate::engine::state::flow_cache::FlowCache;
+use crate::engine::state::flushes::Flushes;
 use crate::engine::state::health::Health;
 use crate::engine::state::link_board::LinkBoard;
 use crate::engine::state::proxy_flows::ProxyFlows;
@@ -26,6 +27,7 @@ pub(crate) struct FastPathContext<'e> {
     pub(crate) actions: &'e Actions,
     pub(crate) health: &'e Health,
     pub(crate) links: &'e LinkBoard,
+    pub(crate) flushes: &'e Flushes,
     pub(crate) is_coalescing: bool,
     /// Whether what is in a tunnel is told apart by its user.
     pub(crate) inspection: Inspection,

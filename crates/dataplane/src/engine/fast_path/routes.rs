@@ -106,9 +106,11 @@ impl FastPath {
     ) -> Option<()> {
         let Rewrite::Route { header: own, instance } = &action.rewrite else { return None };
         let ActionExit::Link { number: link, .. } = &action.exit else { return None };
-        // What another node has sent must not go on from here, and nothing goes into a cable that is not sound.
+        // What another node has sent must not go on from here, nothing goes into a cable that is not sound, and nothing
+        // overtakes what waits for a way to be flushed.
         if !action.is_repeated
             || matches!(meta.kind, Kind::Tunnel | Kind::Exit)
+            || !context.flushes.is_empty()
             || context.links.use_of(link.get()) != Use::Sound
         {
             return None;
@@ -128,7 +130,7 @@ impl FastPath {
                 Some((header, port)) => (port == *link).then_some(header),
                 None => {
                     let all = context.pathlets.header_of_all((position, *instance), tables);
-                    all.ok()?.unwrap_or(own).write(frame, path).ok()
+                    all.ok()?.unwrap_or(own).write(frame, path, positions.tag_key()).ok()
                 }
             }
         })?;

@@ -163,9 +163,7 @@ pub(crate) fn renewed(visit: &Visit, context: &Context<'_>) -> Option<PathPositi
     if visit.epoch == context.epoch {
         return Some(visit.position);
     }
-    let tables = context.tables;
-    let renewed = tables.positions.renew_later(visit.position, visit.path, visit.hop);
-    renewed.filter(|position| context.counters.path_ref(*position).serial == visit.serial)
+    context.renewed(visit.position, (visit.path, visit.serial), visit.hop)
 }
 
 /// Puts a packet back on its path at the visit that is known of it; of a super-frame's wire

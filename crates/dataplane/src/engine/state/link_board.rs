@@ -85,6 +85,7 @@ struct Sessions {
 pub struct LinkBoard {
     states: [AtomicU8; NUMBERS],
     detoured: [AtomicU64; NUMBERS],
+    unflushed: [AtomicU64; NUMBERS],
     silences: [AtomicU64; NUMBERS],
     /// The link has brought what goes on, since it was looked at last.
     brought: [AtomicBool; NUMBERS],
@@ -106,6 +107,7 @@ impl LinkBoard {
         Self {
             states: array::from_fn(|_| AtomicU8::new(0)),
             detoured: array::from_fn(|_| AtomicU64::new(0)),
+            unflushed: array::from_fn(|_| AtomicU64::new(0)),
             silences: array::from_fn(|_| AtomicU64::new(0)),
             brought: array::from_fn(|_| AtomicBool::new(false)),
             turns: AtomicU64::new(0),
@@ -163,6 +165,11 @@ impl LinkBoard {
     /// So many frames went another way than by this link.
     pub(crate) fn detoured(&self, number: u8, frames: u64) {
         self.detoured[usize::from(number)].fetch_add(frames, Ordering::Relaxed);
+    }
+
+    /// So many packets left by this link before their former way was flushed.
+    pub(crate) fn unflushed(&self, number: u8, packets: u64) {
+        self.unflushed[usize::from(number)].fetch_add(packets, Ordering::Relaxed);
     }
 
     /// Shows what another board shows of its links; neither hears nor says anything.
@@ -341,6 +348,7 @@ impl LinkBoard {
             is_silent: state & flag::SILENT != 0,
             silences: self.silences[at].load(Ordering::Relaxed),
             detoured: self.detoured[at].load(Ordering::Relaxed),
+            unflushed: self.unflushed[at].load(Ordering::Relaxed),
         }
     }
 

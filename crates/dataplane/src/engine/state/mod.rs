@@ -8,6 +8,7 @@ pub(crate) mod crowded;
 pub(crate) mod flood_memory;
 pub(crate) mod floods;
 pub(crate) mod flow_cache;
+pub(crate) mod flushes;
 pub(crate) mod fragments;
 pub(crate) mod health;
 pub(crate) mod in_flight;

@@ -3,6 +3,7 @@
 
 use super::{PortWidth, TAG_BYTES};
 use crate::scalar::Spi;
+use crate::source_route::key_for;
 use core::fmt;
 use core::hash::Hasher;
 use siphasher::sip::SipHasher24;
@@ -18,6 +19,12 @@ impl fmt::Debug for TagKey {
 }
 
 impl TagKey {
+    /// That of the domain with this key, which it does not tell.
+    #[must_use]
+    pub fn of_domain(key: &[u8; 16]) -> Self {
+        Self(key_for(b"tag", key))
+    }
+
     /// The low 16 bits of SipHash-2-4 over width, number of ports, path identifier, packed ports and detours.
     pub(super) fn tag(
         &self,

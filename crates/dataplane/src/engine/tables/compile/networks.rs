@@ -7,6 +7,7 @@ use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
 use crate::engine::tables::Tables;
 use crate::engine::tables::names::{Name, Referrer, short};
 use crate::engine::tables::network::{AddressTable, MacLocation, NetworkTable, NodeTable};
+use catena_model::discovery::DiscoveryKey;
 use catena_model::id::NetworkId;
 use catena_model::program::{Location, MacEntry, NeighbourEntry, NetworkEntry, PortEntry};
 use catena_wire::scalar::MacAddr;
@@ -24,6 +25,8 @@ impl Following<'_> {
         let own = now.copied().unwrap_or_default();
         self.next.choice_seed = own.choice_seed;
         self.next.underlay_mtu = own.underlay.mtu;
+        let domain = own.discovery_key.as_ref().map(DiscoveryKey::octets);
+        self.next.positions.seal_by(domain);
         self.changed.is_all = true;
     }
 
