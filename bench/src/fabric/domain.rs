@@ -34,7 +34,7 @@ impl Domain {
             let address = IpAddr::V6(Ipv6Addr::from(0xfd00_u128 << 112 | number));
             // They speak whatever there is.
             let (underlay, protocol) = (Underlay { address, mtu: 1_500 }, u32::MAX);
-            let place = NodePlace { underlay, role: *role, protocol };
+            let place = NodePlace { underlay, role: *role, protocol, is_edge: false };
             domain.tell(node, NodeNews::Met { place, running: BlueprintNumber::default() });
             domain.tell(node, NodeNews::Links(domain.tree.links(node)));
         }

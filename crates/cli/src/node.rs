@@ -11,7 +11,7 @@ use catena_model::account::{NodeCounters, SliceCounters};
 use catena_model::id::SliceId;
 use catena_model::slice::{InjectedSlice, SliceDocument};
 use catena_model::status::{NodeDetail, NodeStatus, TableFill};
-use clap::Subcommand;
+use clap::{ArgGroup, Subcommand};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
@@ -44,16 +44,24 @@ pub(crate) enum NodeCommand {
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
     },
-    /// Put slices in at one node for a time: no plan knows them, and they end with its data plane.
+    /// Mark a switch as an edge of source routes, or put slices in at one node for a time.
+    #[command(group = ArgGroup::new("change").required(true))]
     Set {
         /// Name.
         name: NodeName,
-        /// The `slices` of a document, in place of those that were put in before.
-        #[arg(long, value_name = "FILE", required_unless_present = "withdraw")]
+        /// The `slices` of a document, in place of those that were put in before: no plan knows them, and they end with
+        /// the data plane of the node.
+        #[arg(long, value_name = "FILE", group = "change")]
         inject: Option<PathBuf>,
         /// Take out all that were put in.
-        #[arg(long, conflicts_with = "inject")]
+        #[arg(long, group = "change")]
         withdraw: bool,
+        /// From now on headers of source routes may end at this switch, which writes the next ones.
+        #[arg(long, group = "change")]
+        edge: bool,
+        /// From now on none do.
+        #[arg(long, group = "change")]
+        no_edge: bool,
     },
     /// Forget a node that is away for good: nobody waits for it any more, and its address on the
     /// data network is free. Refused while it is connected or a chain has a port there.
@@ -100,7 +108,16 @@ pub(crate) fn run(connection: &Connection, command: NodeCommand) -> Result<(), F
                 tell(output, &node, |_| show(&node))?;
             }
         }
-        NodeCommand::Set { name, inject, withdraw: _ } => {
+        NodeCommand::Set { name, edge, no_edge, .. } if edge || no_edge => {
+            let node = connection.client()?.set_edge(name.as_str(), edge)?;
+            match node.status.is_edge {
+                true => {
+                    say!("{name} is an edge: headers may end there, and it writes the next ones")
+                }
+                false => say!("{name} is no edge: no header ends there"),
+            }
+        }
+        NodeCommand::Set { name, inject, .. } => {
             let slices = inject.map(|file| slices_of(&file)).transpose()?.unwrap_or_default();
             let injected = connection.client()?.inject(name.as_str(), &slices)?;
             say!("{} slices are put in at {name} by hand", injected.len());
@@ -234,8 +251,8 @@ fn list<'n>(nodes: impl IntoIterator<Item = (&'n NodeStatus, Option<&'n NodeCoun
         };
         let ports =
             format!("{} of {}", status.bound.len(), status.bound.len() + status.unbound.len());
-        let mut row =
-            vec![status.node.to_string(), status.role.word().into(), agent.into(), program, ports];
+        let role = if status.is_edge { "switch, edge" } else { status.role.word() };
+        let mut row = vec![status.node.to_string(), role.into(), agent.into(), program, ports];
         row.extend(match counters {
             None => ["-"; 4].map(String::from),
             Some(counters) => {

@@ -109,7 +109,10 @@ fn headers(headers: &[PathHeader]) {
     for header in headers {
         table.add_row([
             header.from.to_string(),
-            header.instances.join(" ─► "),
+            match &header.edge {
+                Some(edge) => format!("edge {edge}"),
+                None => header.instances.join(" ─► "),
+            },
             header.ports.to_string(),
             header.added_bytes.to_string(),
         ]);

@@ -242,6 +242,7 @@ mod tests {
             node: name.parse().unwrap(),
             is_connected,
             role: catena_model::topology::NodeRole::Host,
+            is_edge: false,
             is_contested: false,
             wanted: BlueprintNumber(9),
             acknowledged: BlueprintNumber(acknowledged),

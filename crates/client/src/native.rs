@@ -262,6 +262,15 @@ impl Client {
         self.get(&format!("/v1/nodes/{}", escape(name)))
     }
 
+    /// Marks a switch as an edge, where headers of source routes may end and the next are written, or takes the mark
+    /// off.
+    ///
+    /// # Errors
+    /// When there is no such node, it is a host, its version writes no headers, or the controller does not answer.
+    pub fn set_edge(&self, name: &str, is_edge: bool) -> Result<NodeDetail, ClientError> {
+        self.patch(&format!("/v1/nodes/{}", escape(name)), &json!({ "is_edge": is_edge }))
+    }
+
     /// All links between nodes.
     ///
     /// # Errors

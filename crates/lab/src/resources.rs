@@ -213,6 +213,7 @@ mod tests {
         let with = |bound| NodeReport {
             status: NodeStatus {
                 role: catena_model::topology::NodeRole::Host,
+                is_edge: false,
                 node: "host1".parse().unwrap(),
                 is_connected: true,
                 is_contested: false,

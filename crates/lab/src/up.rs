@@ -95,6 +95,9 @@ impl RunningLab {
             let text = format!("{} cables found by discovery", lab.cables.len());
             tell(&text, start.elapsed().as_secs_f64());
         }
+        for edge in &lab.edges {
+            client.set_edge(edge, true)?;
+        }
         let start_seconds = began.elapsed().as_secs_f64();
         Ok(Self { lab, plan, client, started, start_seconds })
     }

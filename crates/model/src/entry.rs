@@ -7,15 +7,17 @@
 
 use crate::id::{ChainId, NetworkId, NodeName, PathId, PortId, RuleId, SliceId};
 use crate::program::{
-    ChainEntry, ExitEntry, IdentityEntry, MacEntry, NeighbourEntry, NetworkEntry, NodeEntry,
-    OnwardEntry, PathEntry, PinEntry, PortEntry, RouteEntry, RuleEntry, SetupEntry, SliceEntry,
-    SlicePathEntry, TunnelEntry,
+    BorderEntry, ChainEntry, ExitEntry, IdentityEntry, MacEntry, NeighbourEntry, NetworkEntry,
+    NodeEntry, OnwardEntry, PathEntry, PinEntry, PortEntry, RouteEntry, RuleEntry, SetupEntry,
+    SliceEntry, SlicePathEntry, TunnelEntry,
 };
+use crate::resource::Encapsulation;
 use crate::topology::PortNumber;
 use crate::{BlueprintNumber, NodeProgram};
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -337,6 +339,9 @@ kinds! {
         if |key, entry| (&key.0, &key.1, key.2) == (&entry.from, &entry.node, entry.to);
     /// The paths whose flows the controller is asked for.
     Setup setups: PathId => SetupEntry, if |key, entry| *key == entry.path;
+    /// Where headers end that have no room for a whole route.
+    Border borders: (NodeName, PortId, Encapsulation) => BorderEntry,
+        if |key, entry| (&key.0, key.1, key.2) == (&entry.node, entry.to, entry.encapsulation);
 }
 
 impl Entries {
@@ -344,6 +349,19 @@ impl Entries {
     #[must_use]
     pub fn own(&self) -> Option<&NodeEntry> {
         self.node.get(&()).map(AsRef::as_ref)
+    }
+
+    /// What headers of an encapsulation hold of the way to a port of another node: the whole route, or, borrowed from
+    /// nothing, its part up to an edge that writes the next header. None: there is no way.
+    #[must_use]
+    pub fn headed(
+        &self,
+        (node, port): (&NodeName, PortId),
+        encapsulation: Encapsulation,
+    ) -> Option<Cow<'_, RouteEntry>> {
+        let route = self.routes.get(&(node.clone(), port))?;
+        let border = self.borders.get(&(node.clone(), port, encapsulation));
+        Some(border.map_or(Cow::Borrowed(&**route), |border| Cow::Owned(route.up_to(border))))
     }
 
     /// The whole program of a node, in lists. The order of each is that of its keys.
@@ -375,6 +393,7 @@ impl Entries {
             identities: list(&self.identities),
             onward: list(&self.onward),
             setups: list(&self.setups),
+            borders: list(&self.borders),
         }
     }
 }
@@ -454,6 +473,9 @@ impl NodeProgram {
                 (entry.from.clone(), entry.node.clone(), entry.to)
             }),
             setups: table(&self.setups, |_, entry| entry.path),
+            borders: table(&self.borders, |_, entry| {
+                (entry.node.clone(), entry.to, entry.encapsulation)
+            }),
         }
     }
 }

@@ -17,7 +17,8 @@ use crate::resource::{
 pub use crate::setup::{SetupEntry, WhenAway};
 use crate::slice::{Slice, SlicePlace};
 pub use crate::source_route::{
-    DetourEntry, ExitEntry, ExitPlace, IdentityEntry, NodeIdentity, OnwardEntry, RouteEntry,
+    BorderEntry, DetourEntry, ExitEntry, ExitPlace, IdentityEntry, NodeIdentity, OnwardEntry,
+    Pathlet, RouteEntry,
 };
 use catena_wire::scalar::{MacAddr, PortRange, Qfi, TeidRange, TunnelId, VlanId, Vni};
 use ipnet::IpNet;
@@ -88,6 +89,9 @@ pub struct NodeProgram {
     /// The paths whose flows the controller is asked for.
     #[serde(default)]
     pub setups: Vec<SetupEntry>,
+    /// Where headers end that have no room for a whole route.
+    #[serde(default)]
+    pub borders: Vec<BorderEntry>,
 }
 
 impl NodeProgram {
@@ -116,6 +120,7 @@ impl NodeProgram {
             identities: Vec::new(),
             onward: Vec::new(),
             setups: Vec::new(),
+            borders: Vec::new(),
         }
     }
 }

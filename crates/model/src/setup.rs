@@ -131,8 +131,8 @@ pub fn legs_of(entries: &Entries, path: &PathEntry) -> Vec<FlowLeg> {
     for hop in &path.hops {
         for instance in &hop.instances {
             let (node, to) = (instance.node.clone(), instance.ingress);
-            if let Some(route) = entries.routes.get(&(node.clone(), to)) {
-                legs.push(FlowLeg { node, to, ports: route.ports.clone() });
+            if let Some(route) = entries.headed((&node, to), path.encapsulation) {
+                legs.push(FlowLeg { node, to, ports: route.into_owned().ports });
             }
         }
         if hop.kind == HopKind::Through {

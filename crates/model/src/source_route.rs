@@ -24,7 +24,46 @@ pub enum ExitPlace {
     Link(String),
     /// To a function or an endpoint, by a port of this node.
     Port(PortId),
+    /// On along its way under another header, which this node writes: it is a switch that was made an edge.
+    Pathlet(Pathlet),
 }
+
+/// A header that takes the place of one that ends at an edge between. What has its number has this header, and
+/// never another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Pathlet {
+    /// The node at which the way comes out in the end.
+    pub node: NodeName,
+    /// The port that it comes out of there.
+    pub to: PortId,
+    /// The node at which this header is at its end: that one, or the next edge.
+    pub end: NodeName,
+    /// The port numbers by which a frame leaves each node from this edge on; the last is that of the port, or by which
+    /// the next edge knows the header that it writes.
+    pub ports: Vec<PortNumber>,
+    /// What the nodes behind this edge divide numbers of ways by, in their order; empty: one of them has nothing.
+    #[serde(default)]
+    pub identities: Vec<NodeIdentity>,
+}
+
+/// Where headers of an encapsulation end, and an edge between writes the next one, because they have no room for the
+/// whole of a [`RouteEntry`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BorderEntry {
+    /// The node of the route.
+    pub node: NodeName,
+    /// Its port.
+    pub to: PortId,
+    /// The encapsulation.
+    pub encapsulation: Encapsulation,
+    /// How many ports of the route are taken before the edge.
+    pub at: u8,
+    /// The number by which the edge knows the header that it writes: the last of this one.
+    pub number: PortNumber,
+}
+
+/// The version of the protocol since which switches write headers, and nodes end theirs at them.
+pub const EDGES_SINCE_PROTOCOL: u32 = 11;
 
 /// A port number of source routes. It is never another's while a packet may carry it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +80,7 @@ impl ExitEntry {
     pub fn link(&self) -> Option<&str> {
         match &self.to {
             ExitPlace::Link(interface) => Some(interface),
-            ExitPlace::Port(_) => None,
+            ExitPlace::Port(_) | ExitPlace::Pathlet(_) => None,
         }
     }
 }
@@ -61,6 +100,23 @@ pub struct RouteEntry {
     /// What the nodes behind the first divide numbers of ways by, in their order; empty: one of them has nothing.
     #[serde(default)]
     pub identities: Vec<NodeIdentity>,
+}
+
+impl RouteEntry {
+    /// The part of it up to an edge that writes the next header. Detours behind that are the edge's affair.
+    #[must_use]
+    pub fn up_to(&self, border: &BorderEntry) -> Self {
+        let at = usize::from(border.at);
+        let taken = self.ports.iter().take(at).copied();
+        let is_before = |detour: &&DetourEntry| detour.rejoin <= border.at;
+        Self {
+            node: self.node.clone(),
+            to: self.to,
+            ports: taken.chain([border.number]).collect(),
+            detours: self.detours.iter().filter(is_before).cloned().collect(),
+            identities: self.identities.iter().take(at).copied().collect(),
+        }
+    }
 }
 
 /// The way from another node to a port of a node, for headers that lead over several functions.

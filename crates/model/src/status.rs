@@ -155,6 +155,9 @@ pub struct NodeStatus {
     /// What it is for.
     #[serde(default)]
     pub role: NodeRole,
+    /// Is it a switch that was marked as an edge: headers may end there, and it writes the next ones?
+    #[serde(default)]
+    pub is_edge: bool,
     /// Is its agent connected?
     pub is_connected: bool,
     /// Have two agents that run taken the session of the node from each other in the last minute?
@@ -357,13 +360,16 @@ pub struct PathReport {
     pub headers: Vec<PathHeader>,
 }
 
-/// A header of a source route: a pathlet, behind whose last function the next is written.
+/// A header of a source route: a pathlet, behind whose last function, or at whose edge, the next is written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PathHeader {
     /// The node that writes it.
     pub from: NodeName,
     /// Names of the instances that it leads to, in order.
     pub instances: Vec<String>,
+    /// The switch at which it ends, before any instance, and which writes the next one; none: it leads to instances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edge: Option<NodeName>,
     /// How many port numbers are in it.
     pub ports: usize,
     /// Bytes by which a packet is longer with it.
@@ -582,6 +588,7 @@ mod tests {
         let detail = NodeDetail {
             status: NodeStatus {
                 role: NodeRole::Host,
+                is_edge: false,
                 node,
                 is_connected: true,
                 is_contested: false,

@@ -55,13 +55,16 @@ pub struct NodePlace {
     /// The version of the protocol that it spoke last; 0: nobody has written it down.
     #[serde(default)]
     pub protocol: u32,
+    /// Was the switch marked as an edge?
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_edge: bool,
 }
 
 impl NodePlace {
     /// That of a host, of which nothing is known beside.
     #[must_use]
     pub const fn host(underlay: Underlay) -> Self {
-        Self { underlay, role: NodeRole::Host, protocol: 0 }
+        Self { underlay, role: NodeRole::Host, protocol: 0, is_edge: false }
     }
 }
 

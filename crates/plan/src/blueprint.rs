@@ -81,6 +81,7 @@ impl Blueprint {
             port_numbers: &self.ledger.port_numbers,
             ways: &self.ledger.ways,
             detours: &self.ledger.detours,
+            borders: &self.ledger.borders,
             intent: &looked.intent,
             nodes: &looked.nodes,
             switches: &looked.switches,

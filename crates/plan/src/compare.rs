@@ -2,13 +2,13 @@
 //! that acknowledge at once. Knows bytes of headers and entries of programs; refuses to measure anything.
 
 use crate::blueprint::Blueprint;
+use crate::borders::{Carried, Part, parts};
 use crate::headers::{Header, headers};
 use crate::index::IndexedIntent;
 use crate::inventory::Inventory;
-use crate::ledger::{PathPhase, PathRecord};
+use crate::ledger::{Ledger, PathPhase, PathRecord};
 use crate::preview::settled;
 use crate::status::chain_status;
-use crate::{routing, way_detours};
 use catena_model::NodeName;
 use catena_model::id::{ChainId, PortId};
 use catena_model::program::HopEntry;
@@ -91,23 +91,21 @@ fn single_legs(path: &PathRecord, outcome: &Blueprint, inventory: &Inventory) ->
     for (port, send) in path.steps() {
         let Some((place, function)) = place(port) else { continue };
         for from in send.origins(inventory.nodes.keys()) {
-            let way = path.encapsulation.is_source_route().then(|| {
-                let books = (&ledger.ways, &ledger.port_numbers);
-                let ports = routing::ports(books, from, (&send.to, port)).unwrap_or_default();
-                let detours = way_detours::entries(&ledger.detours, from, &send.to);
-                JoinedWay::new(&ports, &detours)
-            });
+            let carried = Carried { from, to: &send.to, port, by: path.encapsulation };
+            if path.encapsulation.is_source_route() {
+                for (leg, key) in route_parts(ledger, carried, (place, function)) {
+                    legs.insert(key, leg);
+                }
+                continue;
+            }
             let underlay = inventory.nodes.get(from).map(|facts| facts.underlay.address);
             let is_ipv6 = underlay.is_some_and(|address| address.is_ipv6());
             let leg = ComparedLeg {
                 from: from.clone(),
                 to: send.to.clone(),
                 function: function.clone(),
-                added_bytes: match &way {
-                    Some(way) => way.added_bytes(path.encapsulation, 0),
-                    None => path.encapsulation.added_bytes(&[], is_ipv6),
-                },
-                ports: way.map(|way| way.ports.len()),
+                added_bytes: path.encapsulation.added_bytes(&[], is_ipv6),
+                ports: None,
                 is_written: true,
             };
             legs.insert((place, from.clone(), send.to.clone()), leg);
@@ -116,12 +114,33 @@ fn single_legs(path: &PathRecord, outcome: &Blueprint, inventory: &Inventory) ->
     legs
 }
 
+/// What packets bear along one way to a function, on each part that has a header of its own.
+fn route_parts<'p>(
+    ledger: &'p Ledger,
+    way: Carried<'p>,
+    (place, function): (usize, &'p String),
+) -> impl Iterator<Item = (ComparedLeg, (usize, NodeName, NodeName))> + 'p {
+    parts(ledger, way).into_iter().map(move |Part { from, end, ports, detours }| {
+        let joined = JoinedWay::new(&ports, &detours);
+        let key = (place, from.clone(), end.clone());
+        let leg = ComparedLeg {
+            from,
+            to: end,
+            function: function.clone(),
+            added_bytes: joined.added_bytes(way.by, 0),
+            ports: Some(ports.len()),
+            is_written: true,
+        };
+        (leg, key)
+    })
+}
+
 /// What packets of a path bear on links, to each function on another node: of several headers that may lead there the
 /// longest.
 fn route_legs(path: &PathRecord, outcome: &Blueprint, inventory: &Inventory) -> Vec<ComparedLeg> {
     let mut legs = Legs::new();
     for header in headers(&outcome.ledger, path, inventory) {
-        let Header { mut from, to, way } = header;
+        let Header { mut from, to, way, .. } = header;
         let mut taken = 0;
         for (place, instance, ports) in to {
             let leg = ComparedLeg {
@@ -166,6 +185,11 @@ fn entries(
         exits.entry(send.to.clone()).or_default().insert(*port);
         for from in send.origins(inventory.nodes.keys()) {
             *routes.entry(from).or_default() += 1;
+            let by = paths.first().map(|path| path.encapsulation).unwrap_or_default();
+            let parts = parts(&outcome.ledger, Carried { from, to: &send.to, port: *port, by });
+            for edge in parts.into_iter().skip(1).map(|part| part.from) {
+                exits.entry(edge).or_default().insert(*port);
+            }
         }
     }
     let of_node = |(node, role, _): (&NodeName, NodeRole, _)| {

@@ -1,6 +1,7 @@
 //! The headers of packets on source routes, as edges write them along a path: to which functions each leads, and with
 //! which ports. Knows hops, ways and numbers; refuses to know what is in force where.
 
+use crate::borders::{Carried, Part, parts};
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::{Ledger, PathRecord};
 use crate::onward::Onward;
@@ -21,6 +22,8 @@ pub(crate) struct Header<'p> {
     pub(crate) from: &'p NodeName,
     /// The functions that it leads to: the place of the hop, the instance, and the ports up to it.
     pub(crate) to: Vec<(usize, &'p InstanceEntry, usize)>,
+    /// The edge at which it ends before any of them.
+    pub(crate) edge: Option<&'p NodeName>,
     pub(crate) way: JoinedWay,
 }
 
@@ -39,8 +42,12 @@ pub(crate) fn headers<'p>(
             found.extend(walk.to_taps(start));
         }
     }
-    found
+    found.sort_by_key(|(place, _)| *place);
+    found.into_iter().map(|(_, header)| header).collect()
 }
+
+/// A header with the place of the hop that it is for.
+type Placed<'p> = (usize, Header<'p>);
 
 /// The headers on a path for people, each once. Where flows may meet many combinations of instances, those of some.
 #[must_use]
@@ -50,15 +57,18 @@ pub fn path_headers<'p>(
     inventory: &'p Inventory,
 ) -> Vec<PathHeader> {
     let mut known = BTreeSet::new();
-    let mut found = headers(ledger, path, inventory);
-    found.sort_by_key(|header| header.to.first().map(|(place, ..)| *place));
-    let told = found.into_iter().map(|Header { from, to, way }| PathHeader {
+    let found = headers(ledger, path, inventory);
+    let told = found.into_iter().map(|Header { from, to, edge, way }| PathHeader {
         from: from.clone(),
+        edge: edge.cloned(),
         instances: to.iter().map(|(_, instance, _)| instance.name.clone()).collect(),
         ports: way.ports.len(),
         added_bytes: way.added_bytes(path.encapsulation, 0),
     });
-    told.filter(|one| known.insert((one.from.clone(), one.instances.clone(), one.ports))).collect()
+    told.filter(|one| {
+        known.insert((one.from.clone(), one.edge.clone(), one.instances.clone(), one.ports))
+    })
+    .collect()
 }
 
 /// For each, the place of an instance at each hop: every instance is in one at least, as far as there are so many.
@@ -116,21 +126,47 @@ impl<'p> Walk<'_, 'p> {
         is_kept && is_known
     }
 
-    fn through(&self, start: &'p NodeName) -> Vec<Header<'p>> {
+    fn through(&self, start: &'p NodeName) -> Vec<Placed<'p>> {
         let (mut at, mut place, mut found) = (start, 0, Vec::new());
         while let Some(hop) = self.path.hops.get(place) {
             let is_passed = hop.kind == HopKind::Through;
             let instance = self.instance(place).filter(|one| is_passed && one.node != *at);
-            let header = instance.and_then(|instance| self.header(at, place, instance));
-            if let Some((last, one, _)) = header.as_ref().and_then(|header| header.to.last()) {
-                (place, at) = (*last, &one.node);
+            let headers = instance.map(|instance| self.headers(at, place, instance));
+            let headers = headers.unwrap_or_default();
+            let to = headers.last().and_then(|header| header.to.last()).copied();
+            found.extend(headers.into_iter().map(|header| (place, header)));
+            if let Some((last, one, _)) = to {
+                (place, at) = (last, &one.node);
             } else if let Some(instance) = self.instance(place).filter(|_| is_passed) {
                 at = &instance.node;
             }
-            found.extend(header);
             place += 1;
         }
         found
+    }
+
+    /// Those to an instance of another node: that of the node, and those of edges on the way, where it has not room for
+    /// all of that.
+    fn headers(&self, from: &'p NodeName, place: usize, to: &'p InstanceEntry) -> Vec<Header<'p>> {
+        let by = self.path.encapsulation;
+        let way = Carried { from, to: &to.node, port: to.ingress, by };
+        let parts = parts(self.ledger, way);
+        let Inventory { nodes, switches, .. } = self.inventory;
+        let known = |name: &NodeName| {
+            let node = nodes.get_key_value(name).or_else(|| switches.get_key_value(name));
+            node.map(|(name, _)| name)
+        };
+        if let [_, ..] = parts.split_last().map(|(_, before)| before).unwrap_or_default() {
+            let header = |part: Part| {
+                let edge = known(&part.end).filter(|end| **end != to.node);
+                let instance = edge.is_none().then_some((place, to, part.ports.len()));
+                let way = JoinedWay::new(&part.ports, &part.detours);
+                let to = instance.into_iter().collect();
+                Some(Header { from: known(&part.from)?, to, edge, way })
+            };
+            return parts.into_iter().filter_map(header).collect();
+        }
+        self.header(from, place, to).into_iter().collect()
     }
 
     /// That to an instance of another node, over as many others as it has room for.
@@ -142,7 +178,7 @@ impl<'p> Walk<'_, 'p> {
     ) -> Option<Header<'p>> {
         let (ports, detours) = self.leg(from, to)?;
         let way = JoinedWay::new(&ports, &detours);
-        let mut header = Header { from, to: vec![(place, to, ports.len())], way };
+        let mut header = Header { from, to: vec![(place, to, ports.len())], edge: None, way };
         let mut last = to;
         for next in behind(&self.path.hops, place) {
             let joined = self.instance(next).and_then(|instance| {
@@ -159,14 +195,15 @@ impl<'p> Walk<'_, 'p> {
         Some(header)
     }
 
-    fn to_taps(&self, start: &'p NodeName) -> Vec<Header<'p>> {
+    fn to_taps(&self, start: &'p NodeName) -> Vec<Placed<'p>> {
         let (mut at, mut found) = (start, Vec::new());
         for (place, hop) in self.path.hops.iter().enumerate() {
             let Some(instance) = self.instance(place) else { continue };
             if hop.kind == HopKind::Through {
                 at = &instance.node;
             } else if instance.node != *at {
-                found.extend(self.header(at, place, instance));
+                let headers = self.headers(at, place, instance).into_iter();
+                found.extend(headers.map(|header| (place, header)));
             }
         }
         found

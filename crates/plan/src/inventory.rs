@@ -3,7 +3,7 @@
 use crate::cables::ToldLinks;
 use catena_model::id::{InstanceId, PortId};
 use catena_model::program::Underlay;
-use catena_model::source_route::RESTS_SINCE_PROTOCOL;
+use catena_model::source_route::{EDGES_SINCE_PROTOCOL, RESTS_SINCE_PROTOCOL};
 use catena_model::topology::{NodePlace, NodeRole};
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use imbl::OrdSet;
@@ -18,6 +18,8 @@ pub struct NodeFacts {
     pub underlay: Underlay,
     /// The version of the protocol that it spoke last; 0: nobody has written it down.
     pub protocol: u32,
+    /// Was it marked as an edge? Of switches alone.
+    pub is_edge: bool,
     /// Is its agent connected now?
     pub is_connected: bool,
     /// The newest program it acknowledged.
@@ -39,6 +41,7 @@ impl NodeFacts {
         Self {
             underlay,
             protocol: 0,
+            is_edge: false,
             is_connected: false,
             acknowledged: BlueprintNumber::default(),
             bound: OrdSet::new(),
@@ -54,10 +57,17 @@ impl NodeFacts {
         self.protocol >= RESTS_SINCE_PROTOCOL
     }
 
+    /// May headers end at the switch, which writes the next ones?
+    #[must_use]
+    pub const fn writes_headers(&self) -> bool {
+        self.is_edge && self.protocol >= EDGES_SINCE_PROTOCOL
+    }
+
     /// What must be known of the node while it is away.
     #[must_use]
     pub const fn place(&self, role: NodeRole) -> NodePlace {
-        NodePlace { underlay: self.underlay, role, protocol: self.protocol }
+        let Self { underlay, protocol, is_edge, .. } = *self;
+        NodePlace { underlay, role, protocol, is_edge }
     }
 }
 
@@ -87,16 +97,18 @@ impl Inventory {
     pub(crate) fn of(places: impl IntoIterator<Item = (NodeName, NodePlace)>) -> Self {
         let mut inventory = Self::default();
         for (node, place) in places {
-            inventory.place(node, place);
+            inventory.place(node.clone(), place);
+            inventory.mark(&node, place.is_edge);
         }
         inventory
     }
 
-    /// Puts a node where it is now. Answers whether it was elsewhere, or nowhere, or spoke otherwise.
+    /// Puts a node where it is now: whether it is an edge, it does not know. Answers whether it was elsewhere, or
+    /// nowhere, or spoke otherwise.
     pub(crate) fn place(
         &mut self,
         node: NodeName,
-        NodePlace { underlay, role, protocol }: NodePlace,
+        NodePlace { underlay, role, protocol, .. }: NodePlace,
     ) -> bool {
         let (own, other) = match role {
             NodeRole::Host => (&mut self.nodes, &mut self.switches),
@@ -109,6 +121,13 @@ impl Inventory {
         let is_new = !is_known || (facts.underlay, facts.protocol) != (underlay, protocol);
         (facts.underlay, facts.protocol) = (underlay, protocol);
         is_new
+    }
+
+    /// Marks a switch as an edge, or takes the mark off. Answers the switch if that is new.
+    pub(crate) fn mark(&mut self, node: &NodeName, is_edge: bool) -> Option<&NodeFacts> {
+        let facts = self.switches.get_mut(node).filter(|facts| facts.is_edge != is_edge)?;
+        facts.is_edge = is_edge;
+        Some(facts)
     }
 
     /// What is known of a node, whatever it is for.
@@ -165,8 +184,16 @@ mod tests {
     #[test]
     fn a_node_that_speaks_otherwise_than_before_is_to_be_written_down_anew() {
         let name = NodeName::new("leaf1").unwrap();
-        let place = |role, protocol| NodePlace { underlay: Underlay::default(), role, protocol };
+        let place = |role, protocol| NodePlace {
+            underlay: Underlay::default(),
+            role,
+            protocol,
+            is_edge: false,
+        };
         let mut inventory = Inventory::default();
+        let marked = NodePlace { is_edge: true, ..place(NodeRole::Switch, 8) };
+        let resumed = Inventory::of([(name.clone(), marked)]);
+        assert!(resumed.facts(&name).unwrap().is_edge && !resumed.switches[&name].writes_headers());
         let mut is_new = |place| inventory.place(name.clone(), place);
         assert!(is_new(place(NodeRole::Switch, 8)) && !is_new(place(NodeRole::Switch, 8)));
         assert!(is_new(place(NodeRole::Switch, 9)) && is_new(place(NodeRole::Host, 9)));

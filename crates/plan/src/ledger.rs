@@ -1,6 +1,7 @@
 //! What a planner must remember between blueprints, also over a restart: the number, the paths and
 //! the identifiers that may not be used yet.
 
+use crate::borders::BorderBooks;
 use crate::cables::Cables;
 use crate::inventory::Inventory;
 use crate::paths::Paths;
@@ -284,6 +285,9 @@ pub struct Ledger {
     /// The detours around their cables. They are kept beside it in the same manner.
     #[serde(default, skip_serializing)]
     pub detours: DetourBooks,
+    /// Where headers on them end that have no room for all of one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub borders: BorderBooks,
     /// All paths that any node may still know. They are kept beside it, each on its own.
     #[serde(default, skip_serializing)]
     pub paths: Paths,

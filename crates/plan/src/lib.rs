@@ -15,6 +15,7 @@ extern crate self as catena_plan;
 mod advance;
 mod atlas;
 mod blueprint;
+mod borders;
 mod cables;
 mod check;
 mod compare;
@@ -56,6 +57,7 @@ mod way_detours;
 mod ways;
 
 pub use blueprint::Blueprint;
+pub use borders::{BorderBooks, NodeBorders, WayBorder};
 pub use cables::{Cables, ToldLinks, cables, link_reports};
 pub use compare::compare;
 pub use drain::{
@@ -75,7 +77,7 @@ pub use next::{converged, draining, next};
 pub use observed::{FunctionWatch, Observed, Silent};
 pub use paths::Paths;
 pub use placement::{PLACEMENT_HOSTS_MAX, PROVED_FUNCTIONS_MAX, placements};
-pub use port_numbers::{Identities, NumberBooks, PortNumbers, RestingNumber};
+pub use port_numbers::{GivenPathlet, Identities, NumberBooks, PortNumbers, RestingNumber};
 pub use preview::preview;
 pub use programs::Programs;
 pub use receipt::Changes;

@@ -3,6 +3,7 @@
 use crate::advance::Step;
 use crate::atlas::Atlas;
 use crate::blueprint::Blueprint;
+use crate::borders;
 use crate::cables::{self, Cables, remembered};
 use crate::graph::{Graphs, groups};
 use crate::index::IndexedIntent;
@@ -102,6 +103,7 @@ fn next_chains(
         || (ledger.cables != previous.ledger.cables && !ledger.paths.sends().is_empty())
         || ledger.ways != previous.ledger.ways
         || ledger.detours != previous.ledger.detours
+        || ledger.borders != previous.ledger.borders
         || ledger.unserved != previous.ledger.unserved;
     if !has_changed {
         return None;
@@ -118,7 +120,8 @@ fn next_chains(
 /// What the nodes of a path that nothing is sent into have learned before was not how its packets go now.
 fn learn_routes(previous: &Blueprint, ledger: &mut Ledger) {
     let former = &previous.ledger;
-    if (&ledger.ways, &ledger.port_numbers) == (&former.ways, &former.port_numbers) {
+    let are_same = (&ledger.ways, &ledger.port_numbers) == (&former.ways, &former.port_numbers);
+    if are_same && ledger.borders == former.borders {
         return;
     }
     let waits = |path: &PathRecord| {
@@ -171,6 +174,7 @@ fn route(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) -> (F
     let former = Former { cables: &former_sound, gone, sends: known };
     let followed = ways::follow(ways, sends, &roads, &former);
     way_detours::follow(detours, (&previous.ledger.ways, ways), &roads, former.cables);
+    borders::follow(ledger, inventory);
     (followed, atlas)
 }
 

@@ -3,7 +3,9 @@
 //! ([`identities`]). Knows names and numbers; refuses to know what is at the other end.
 
 mod identities;
+mod pathlets;
 
+use crate::borders;
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::Ledger;
 use crate::programs::Programs;
@@ -22,6 +24,7 @@ use std::sync::Arc;
 
 use identities::Free;
 pub use identities::Identities;
+pub use pathlets::GivenPathlet;
 
 /// Those of every node that has, or had, any. A copy costs as much as there are nodes.
 pub type NumberBooks = BTreeMap<NodeName, Arc<PortNumbers>>;
@@ -39,6 +42,9 @@ pub struct RestingNumber {
     /// The nodes whose ways led over it, and the programs by which they forget them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub senders: BTreeMap<NodeName, BlueprintNumber>,
+    /// Of a pathlet, which its node still writes: the blueprint by which the node was told of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<BlueprintNumber>,
 }
 
 /// The port numbers of one node.
@@ -47,6 +53,8 @@ pub struct PortNumbers {
     links: BTreeMap<String, PortNumber>,
     #[serde(default)]
     ports: BTreeMap<PortId, PortNumber>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pathlets: Vec<GivenPathlet>,
     resting: BTreeMap<PortNumber, RestingNumber>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     identities: Option<Identities>,
@@ -73,7 +81,18 @@ impl PortNumbers {
     /// All that has a number.
     pub fn places(&self) -> impl Iterator<Item = (PortNumber, ExitPlace)> {
         let links = self.links.iter().map(|(link, at)| (*at, ExitPlace::Link(link.clone())));
-        links.chain(self.ports.iter().map(|(port, at)| (*at, ExitPlace::Port(*port))))
+        let ports = self.ports.iter().map(|(port, at)| (*at, ExitPlace::Port(*port)));
+        let pathlets = self.pathlets.iter();
+        let pathlets = pathlets.map(|one| (one.number, ExitPlace::Pathlet(one.pathlet.clone())));
+        links.chain(ports).chain(pathlets)
+    }
+
+    /// What the node's numbers stand for: all that has one, and the pathlets whose numbers rest, as frames may be on
+    /// their way to them.
+    pub fn exits(&self) -> impl Iterator<Item = (PortNumber, ExitPlace)> {
+        let is_written = |of: &ExitPlace| matches!(of, ExitPlace::Pathlet(_));
+        let resting = self.resting.iter().map(|(number, resting)| (*number, resting.of.clone()));
+        self.places().chain(resting.filter(move |(_, of)| is_written(of)))
     }
 
     /// The interface with this number.
@@ -111,7 +130,8 @@ impl PortNumbers {
 
     /// How many ports could get a number now.
     pub(crate) fn room(&self) -> usize {
-        NODE_LINKS_MAX.saturating_sub(self.links.len() + self.ports.len() + self.resting.len())
+        let given = self.links.len() + self.ports.len() + self.pathlets.len();
+        NODE_LINKS_MAX.saturating_sub(given + self.resting.len())
     }
 
     /// Has this port a number, or had it one lately?
@@ -123,6 +143,7 @@ impl PortNumbers {
     fn is_empty(&self) -> bool {
         self.links.is_empty()
             && self.ports.is_empty()
+            && self.pathlets.is_empty()
             && self.resting.is_empty()
             && self.identities.is_none()
     }
@@ -183,19 +204,21 @@ impl PortNumbers {
     fn rest(&mut self, number: BlueprintNumber, has_gone: impl Fn(&ExitPlace) -> bool) {
         let gone: Vec<_> = self.places().filter(|(_, of)| has_gone(of)).collect();
         for (at, of) in gone {
+            let mut since = None;
             match &of {
-                ExitPlace::Link(link) => self.links.remove(link),
-                ExitPlace::Port(port) => self.ports.remove(port),
-            };
+                ExitPlace::Link(link) => _ = self.links.remove(link),
+                ExitPlace::Port(port) => _ = self.ports.remove(port),
+                ExitPlace::Pathlet(pathlet) => since = self.drop_pathlet(pathlet),
+            }
             let until = BlueprintNumber(number.0 + PATH_ID_QUARANTINE_BLUEPRINTS);
             let senders = BTreeMap::new();
-            self.resting.insert(at, RestingNumber { of, until, needs: number, senders });
+            self.resting.insert(at, RestingNumber { of, until, needs: number, senders, since });
         }
     }
 
-    /// The number that this had before, or else the lowest that nothing has and nothing had lately. That of a port is
-    /// even as long as there is one: it stands last in headers, and an odd one is that of a group of stations in
-    /// `classic-80`.
+    /// The number that this had before, or else the lowest that nothing has and nothing had lately. That of a port or
+    /// a pathlet is even as long as there is one: it stands last in headers, and an odd one is that of a group of
+    /// stations in `classic-80`.
     fn take(&mut self, of: &ExitPlace) -> Option<PortNumber> {
         let own = self.resting.iter().find(|(_, resting)| resting.of == *of);
         let own = own.map(|(number, _)| *number);
@@ -204,9 +227,10 @@ impl PortNumbers {
             return own;
         }
         let taken = self.links.values().chain(self.ports.values()).chain(self.resting.keys());
-        let taken: BTreeSet<PortNumber> = taken.copied().collect();
+        let taken = taken.copied().chain(self.pathlets.iter().map(|one| one.number));
+        let taken: BTreeSet<PortNumber> = taken.collect();
         let mut numbers: Vec<PortNumber> = (1..=u8::MAX).filter_map(PortNumber::new).collect();
-        if let ExitPlace::Port(_) = of {
+        if !matches!(of, ExitPlace::Link(_)) {
             numbers.sort_by_key(|number| number.get() % 2);
         }
         numbers.into_iter().find(|number| !taken.contains(number))
@@ -344,7 +368,9 @@ pub(crate) fn note_needs(
                     .collect();
                 let onward = over.iter().flat_map(|node| sends.onward().from(node));
                 let holders = onward.map(|way| &way.holder);
-                let senders = over.iter().copied().chain(holders).chain(lagging.iter().copied());
+                let cut = borders::holders(&former.borders, &resting.of);
+                let senders = over.iter().copied().chain(holders).chain(cut);
+                let senders = senders.chain(lagging.iter().copied());
                 resting.senders = senders.map(|node| (node.clone(), needs(node))).collect();
             }
         }

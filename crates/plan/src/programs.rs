@@ -7,6 +7,7 @@ mod begun;
 mod routes;
 mod update;
 
+use crate::borders::BorderBooks;
 use crate::counts::Counts;
 use crate::index::{IndexedIntent, Member, Relation};
 use crate::intent::{Intent, Table, differences};
@@ -95,6 +96,7 @@ pub(crate) struct Sources<'s> {
     pub(crate) port_numbers: &'s NumberBooks,
     pub(crate) ways: &'s WayBooks,
     pub(crate) detours: &'s DetourBooks,
+    pub(crate) borders: &'s BorderBooks,
 }
 
 impl<'s> Sources<'s> {
@@ -111,6 +113,7 @@ impl<'s> Sources<'s> {
             port_numbers: &ledger.port_numbers,
             ways: &ledger.ways,
             detours: &ledger.detours,
+            borders: &ledger.borders,
         }
     }
 }

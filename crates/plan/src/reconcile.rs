@@ -14,7 +14,7 @@ use crate::programs::Programs;
 use crate::slices::{SliceBlock, SliceBook};
 use catena_model::entry::{Program, ProgramVersion};
 use catena_model::id::{InstanceId, PortId};
-use catena_model::topology::NodePlace;
+use catena_model::topology::{NodePlace, NodeRole};
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,6 +42,13 @@ pub enum News {
     Rewrites(InstanceId),
     /// This node is away and will not come back: nobody waits for it any more.
     Forgotten(NodeName),
+    /// This switch is an edge from now on, or none any more.
+    Marked {
+        /// The switch.
+        node: NodeName,
+        /// Is it one?
+        is_edge: bool,
+    },
     /// No packet is on the paths of slices any more that this blueprint turned away from.
     SlicesDrained(BlueprintNumber),
 }
@@ -183,6 +190,10 @@ impl Reconciler {
                 inventory.slices_drained.insert(number);
             }
             News::Forgotten(node) => self.forget(&node),
+            News::Marked { node, is_edge } => {
+                let marked = inventory.mark(&node, is_edge)?.place(NodeRole::Switch);
+                return Some((node, marked));
+            }
             News::Node { node, session, news } => {
                 let known = self.sessions.get(&node).copied().unwrap_or_default();
                 if session < known {
@@ -197,7 +208,8 @@ impl Reconciler {
                             Arc::make_mut(&mut self.blueprint).forget(&node);
                         }
                         let is_new = self.inventory.place(node.clone(), *place);
-                        is_new.then(|| (node.clone(), *place))
+                        let facts = self.inventory.facts(&node).filter(|_| is_new);
+                        facts.map(|facts| (node.clone(), facts.place(place.role)))
                     }
                     _ => None,
                 };

@@ -12,7 +12,7 @@ pub use detours::{RouteDetour, detours};
 pub use pathlets::{Border, pathlets};
 pub(crate) use search::Search;
 
-use crate::topology::Topology;
+use crate::topology::{NodeKind, Topology};
 use catena_model::NodeName;
 use catena_model::topology::{NodeRole, PortNumber};
 
@@ -90,14 +90,12 @@ pub fn legs(
         let function =
             to.function.map(|port| Leg { node: to.node.clone(), port, is_function: true });
         for leg in between.into_iter().chain(function) {
-            let is_edge = topology.number(&leg.node).is_some_and(|number| {
-                let kind = topology.kind(number);
-                kind.role == NodeRole::Host || kind.is_edge
-            });
-            borders.push(match (std::mem::take(&mut is_behind_rewriter), is_edge) {
+            let kind = topology.number(&leg.node).map(|number| topology.kind(number));
+            borders.push(match (std::mem::take(&mut is_behind_rewriter), kind) {
                 (true, _) => Border::Must,
-                (false, true) => Border::May,
-                (false, false) => Border::No,
+                (false, Some(NodeKind { role: NodeRole::Host, .. })) => Border::May,
+                (false, Some(NodeKind { is_edge: true, .. })) => Border::Named,
+                (false, _) => Border::No,
             });
             legs.push(leg);
         }

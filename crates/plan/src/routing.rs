@@ -1,6 +1,7 @@
 //! Whether packets have a way to the functions of a chain, where it goes by source routes; if not, why. Knows ways and
 //! port numbers; refuses to know when a path turns.
 
+use crate::borders::{Carried, cut, first_header, why_unwritten};
 use crate::graph::Graphs;
 use crate::intent::Intent;
 use crate::inventory::Inventory;
@@ -72,8 +73,8 @@ pub(crate) fn is_routed(ledger: &Ledger, inventory: &Inventory, path: &PathRecor
         origins.all(|from| {
             let ways = (&ledger.ways, from, &send.to);
             let is_named = || identities(books, from, &send.to).is_ok();
-            ports(books, from, (&send.to, *port))
-                .is_some_and(|ports| encapsulation.fault_of_route(&ports).is_none())
+            let way = Carried { from, to: &send.to, port: *port, by: encapsulation };
+            first_header(ledger, way).is_some()
                 && (!encapsulation.needs_identities() || is_named())
                 && illiterate(ways, inventory, encapsulation).is_none()
                 && undivided(ways, ledger, inventory, encapsulation).is_none()
@@ -81,17 +82,26 @@ pub(crate) fn is_routed(ledger: &Ledger, inventory: &Inventory, path: &PathRecor
     })
 }
 
-/// Which node on the ways of a path does not divide yet by what numbers of ways are made of, and why; none: all do.
-pub(crate) fn why_undivided(
+/// Which node on the ways of a path does not know yet what it must: what numbers of ways are divided by there, or which
+/// header to write; and why. None: all do.
+pub(crate) fn why_unready(
     ledger: &Ledger,
     inventory: &Inventory,
     path: &PathRecord,
 ) -> Option<String> {
+    let by = path.encapsulation;
     let sends = path.sends();
-    let mut ways = sends.iter().flat_map(|(_, send)| {
-        let origins = send.origins(inventory.nodes.keys()).into_iter();
-        origins.map(move |from| (&ledger.ways, from, &send.to))
-    });
+    let all = || {
+        sends.iter().flat_map(|(port, send)| {
+            let origins = send.origins(inventory.nodes.keys()).into_iter();
+            origins.map(move |from| Carried { from, to: &send.to, port: *port, by })
+        })
+    };
+    let mut unwritten = all().filter_map(|way| why_unwritten(ledger, inventory, way));
+    if let Some(why) = unwritten.next() {
+        return Some(why);
+    }
+    let mut ways = all().map(|way| (&ledger.ways, way.from, way.to));
     let node = ways.find_map(|way| undivided(way, ledger, inventory, path.encapsulation))?;
     Some(format!(
         "{}: it lies on a way of the chain, and does not know yet what it divides numbers of ways by",
@@ -224,32 +234,28 @@ impl Routing<'_> {
     }
 
     fn check_send(&self, port: PortId, send: &Sending) -> Result<(), String> {
-        let most = self.encapsulation.route_ports_max();
         let books = (&self.ledger.ways, &self.ledger.port_numbers);
         for from in send.origins(self.inventory.nodes.keys()) {
-            let known = ways::numbers(&self.ledger.ways, from, &send.to).map(Iterator::count);
-            let cables = match known {
-                Some(cables) => cables,
-                None => self
-                    .roads
-                    .way(from, &send.to)
-                    .map_err(|error| {
+            let known = self.ledger.ways.get(from).and_then(|ways| ways.get(&send.to));
+            let found;
+            let legs = match known {
+                Some(legs) => legs,
+                None => {
+                    found = self.roads.way(from, &send.to).map_err(|error| {
                         format!(
                             "{error}; 'catena link list' shows what was found: plug them together"
                         )
-                    })?
-                    .len(),
+                    })?;
+                    &found
+                }
             };
-            if cables >= most {
-                return Err(format!(
-                    "the way from node '{from}' to node '{}' has {cables} cables, and a header of {} holds {most} ports, \
-                     that of the function among them; use a node that is nearer",
-                    send.to,
-                    self.encapsulation.name()
-                ));
-            }
+            let way = Carried { from, to: &send.to, port, by: self.encapsulation };
+            let parts = cut(legs, way, self.inventory)?;
+            // The last header is that which the number of the function ends.
             let ports = ports(books, from, (&send.to, port));
-            if let Some(fault) = ports.and_then(|ports| self.encapsulation.fault_of_route(&ports)) {
+            let last =
+                ports.as_ref().zip(parts.last()).and_then(|(ports, part)| ports.get(part.clone()));
+            if let Some(fault) = last.and_then(|ports| self.encapsulation.fault_of_route(ports)) {
                 return Err(format!("from node '{from}' to node '{}' leads {fault}", send.to));
             }
             if self.encapsulation.needs_identities() && known.is_some() {

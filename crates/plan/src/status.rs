@@ -7,7 +7,7 @@ use crate::graph::{Graphs, groups};
 use crate::intent::Intent;
 use crate::inventory::Inventory;
 use crate::ledger::{Ledger, PathPhase, PathRecord};
-use crate::routing::{render_routed, why_undivided};
+use crate::routing::{render_routed, why_unready};
 use crate::ways::Roads;
 use catena_model::id::ChainId;
 use catena_model::status::{ChainState, ChainStatus};
@@ -160,7 +160,7 @@ fn install_reason(current: &Blueprint, inventory: &Inventory, chain: ChainId) ->
         None => {
             let mut reasons = installed
                 .iter()
-                .filter_map(|(_, path)| why_undivided(&current.ledger, inventory, path));
+                .filter_map(|(_, path)| why_unready(&current.ledger, inventory, path));
             let about_to = || "every node knows the path; the classifiers are about to turn".into();
             reasons.next().unwrap_or_else(about_to)
         }

@@ -54,12 +54,13 @@ impl Looked {
         are_same(&self.nodes, &inventory.nodes) && are_same(&self.switches, &inventory.switches)
     }
 
-    /// Does any of these nodes speak another version of the protocol now?
-    fn speaks_otherwise(&self, inventory: &Inventory) -> bool {
+    /// Does any of these nodes speak another version of the protocol now, or write headers that it did not, or not any
+    /// more?
+    fn does_otherwise(&self, inventory: &Inventory) -> bool {
         let versions = |hosts: &BTreeMap<NodeName, NodeFacts>,
                         switches: &BTreeMap<_, NodeFacts>| {
             let all = hosts.values().chain(switches.values());
-            all.map(|facts| facts.protocol).collect::<Vec<u32>>()
+            all.map(|facts| (facts.protocol, facts.is_edge)).collect::<Vec<_>>()
         };
         versions(&self.nodes, &self.switches) != versions(&inventory.nodes, &inventory.switches)
     }
@@ -90,7 +91,7 @@ pub(crate) fn since(
     let ledger = &previous.ledger;
     let mut chains: BTreeSet<ChainId> = ledger.paths.waiting().collect();
     chains.extend(&ledger.unserved);
-    if looked.speaks_otherwise(inventory) {
+    if looked.does_otherwise(inventory) {
         chains.extend(by_source_routes(ledger, intent));
     }
     let mut ports = keys(&looked.intent.ports, &intent.ports);

@@ -194,12 +194,14 @@ impl World {
 
     /// The node and the port at which a way comes out, by what nodes run; none: at no port.
     fn end_of(&self, from: usize, way: &[PortNumber]) -> Option<(usize, PortId)> {
-        let mut at = from;
-        for number in way {
+        let (mut at, mut left) = (from, way);
+        while let Some((number, behind)) = left.split_first() {
+            left = behind;
             let dataplane = self.nodes.get(at)?.dataplane.as_ref()?;
             match dataplane.exit(*number)? {
                 ExitPlace::Port(port) => return Some((at, *port)),
                 ExitPlace::Link(interface) => at = self.far_plug(at, interface)?.0,
+                ExitPlace::Pathlet(next) => left = &next.ports,
             }
         }
         None

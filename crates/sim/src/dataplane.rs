@@ -9,6 +9,7 @@ use crate::planted::Planted;
 use catena_model::entry::{Entries, Program};
 use catena_model::id::PortId;
 use catena_model::program::{ExitPlace, NodeIdentity, PathEntry, RouteEntry};
+use catena_model::resource::Encapsulation;
 use catena_model::topology::PortNumber;
 use catena_model::{
     Answer, ChainCounters, CounterScope, NodeCounters, NodeName, NodeProgram, PathId, Question,
@@ -20,6 +21,7 @@ use catena_protocol::message::{
     self, Delta, PortOperation, PortResult, ProgramResult, State, from_dataplane, to_dataplane,
 };
 use catena_protocol::session::{ProgramGate, part_result, program_result, whole_needed};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -295,10 +297,14 @@ impl Dataplane {
         running.told.entries.exits.get(&number).map(|exit| &exit.to)
     }
 
-    /// The way to a port of another node.
-    pub(crate) fn route(&self, node: &NodeName, to: PortId) -> Option<&RouteEntry> {
-        let routes = &self.running.as_ref()?.told.entries.routes;
-        routes.get(&(node.clone(), to)).map(AsRef::as_ref)
+    /// The way to a port of another node, as far as a header of an encapsulation leads.
+    pub(crate) fn route(
+        &self,
+        node: &NodeName,
+        to: PortId,
+        encapsulation: Encapsulation,
+    ) -> Option<Cow<'_, RouteEntry>> {
+        self.running.as_ref()?.told.entries.headed((node, to), encapsulation)
     }
 
     /// What it divides numbers of ways by.

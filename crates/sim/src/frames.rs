@@ -32,6 +32,8 @@ pub(crate) struct Frame {
     pub(crate) by: String,
     left: VecDeque<Leg>,
     detours: Vec<DetourEntry>,
+    /// Its ports are remainders.
+    is_divided: bool,
 }
 
 /// Where a frame goes from a node.
@@ -49,20 +51,15 @@ impl Frame {
     /// A frame that is about to leave the node of this route.
     pub(crate) fn new(route: &RouteEntry, encapsulation: Encapsulation) -> Self {
         let is_divided = encapsulation.needs_identities();
-        let legs = (0..).zip(&route.ports).map(|(place, port)| {
-            // The first is that of the node which writes the header.
-            let node = usize::from(place).checked_sub(1).filter(|_| is_divided);
-            let identity = node.and_then(|node| route.identities.get(node).copied());
-            Leg { place: Some(place), port: *port, identity }
-        });
         let detours = if encapsulation.carries_detours() { route.detours.clone() } else { vec![] };
         Self {
             node: route.node.clone(),
             to: route.to,
             hops: 0,
             by: String::new(),
-            left: legs.collect(),
+            left: legs(&route.ports, &route.identities, is_divided),
             detours,
+            is_divided,
         }
     }
 
@@ -85,6 +82,16 @@ impl Frame {
         match (dataplane.exit(leg.port), dataplane.hellos.use_of(leg.port)) {
             (None, _) => Next::Lost("unknown_exit"),
             (Some(ExitPlace::Port(port)), _) => Next::Out(*port),
+            // What leads on under another header names nothing behind that.
+            (Some(ExitPlace::Pathlet(_)), _) if !self.left.is_empty() => {
+                Next::Lost("malformed_source_route")
+            }
+            (Some(ExitPlace::Pathlet(next)), _) => {
+                self.left = legs(&next.ports, &next.identities, self.is_divided);
+                self.detours.clear();
+                self.hops -= 1;
+                self.step(dataplane)
+            }
             (Some(ExitPlace::Link(interface)), Some(Use::Sound)) => Next::Into(interface.clone()),
             (Some(ExitPlace::Link(interface)), usage) => match self.go_round(&leg, dataplane) {
                 Some(other) => Next::Into(other),
@@ -111,6 +118,17 @@ impl Frame {
         self.detours.retain(|other| other.at >= detour.rejoin);
         Some(interface.clone())
     }
+}
+
+/// The ports of a header.
+fn legs(ports: &[PortNumber], identities: &[NodeIdentity], is_divided: bool) -> VecDeque<Leg> {
+    let leg = |(place, port): (u8, &PortNumber)| {
+        // The first is that of the node which writes the header.
+        let node = usize::from(place).checked_sub(1).filter(|_| is_divided);
+        let identity = node.and_then(|node| identities.get(node).copied());
+        Leg { place: Some(place), port: *port, identity }
+    };
+    (0..).zip(ports).map(leg).collect()
 }
 
 /// All ways by which frames of a route may leave a node: its own, and those with one detour each.

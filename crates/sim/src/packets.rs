@@ -299,10 +299,10 @@ impl World {
 
 /// The way of a packet to an instance at another node.
 fn route(dataplane: &Dataplane, to: &InstanceEntry, encapsulation: Encapsulation) -> Fate {
-    let Some(route) = dataplane.route(&to.node, to.ingress) else {
+    let Some(route) = dataplane.route(&to.node, to.ingress, encapsulation) else {
         return Fate::Dropped("no_route");
     };
-    let mut frame = Box::new(Frame::new(route, encapsulation));
+    let mut frame = Box::new(Frame::new(&route, encapsulation));
     match frame.step(dataplane) {
         Next::Into(interface) => Fate::Into(frame, interface),
         Next::Out(port) => {

@@ -223,7 +223,7 @@ fn met(hello: &Hello) -> Result<NodeNews, String> {
     let running = BlueprintNumber(hello.program_number);
     let role = hello.node_role().map_err(|unknown| unknown.to_string())?;
     let protocol = hello.protocol_version;
-    let place = NodePlace { underlay: Underlay { address, mtu }, role, protocol };
+    let place = NodePlace { underlay: Underlay { address, mtu }, role, protocol, is_edge: false };
     Ok(NodeNews::Met { place, running })
 }
 

@@ -67,6 +67,17 @@ pub enum CompileError {
         /// Its first port number.
         first: Option<PortNumber>,
     },
+    /// Headers shall end at a place that is not on their route.
+    #[error(
+        "headers on the route to port {to} shall end behind {at} of its ports: that is not before its end, or there is no \
+         such route"
+    )]
+    BorderBesideRoute {
+        /// Where the route leads.
+        to: PortId,
+        /// How many ports are taken before.
+        at: u8,
+    },
     /// A detour of a route does not lead on.
     #[error(
         "the route to port {to} has a detour from its port {at} to its port {rejoin}, counted from 0: one leads on, and \

@@ -3,7 +3,7 @@
 //! flows, so that what a node remembers of a chain that only passes is nothing.
 //!
 //! Such a packet never enters a vector: it is read, its counter is written, and it leaves; where its cable is dead, by
-//! the detour that it brings with it. One whose way ends here comes out at a port, and is the stages'. What a link
+//! the detour that it brings with it; at a switch that is an edge, under the next header, whose number it has named. One whose way ends here comes out at a port, and is the stages'. What a link
 //! brings at whose other end no neighbour is known ends there.
 
 use crate::engine::account::counters::Counters;
@@ -12,7 +12,7 @@ use crate::engine::account::tx_batches::{Ends, TxCredit, TxRef};
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::execute::hand_out;
 use crate::engine::action::output::Output;
-use crate::engine::encap::{Detoured, Positions};
+use crate::engine::encap::{Detoured, NextHeader, Positions};
 use crate::engine::packet::index::PortIndex;
 use crate::engine::packet::{Arrived, Packet, PortSlot, trim_front};
 use crate::engine::state::link_board::{LinkBoard, NotOurs, Use};
@@ -22,6 +22,7 @@ use crate::engine::vector::owner::{Owner, Passage};
 use catena_io::{Buffer, BufferPool};
 use catena_model::DropReason;
 use catena_model::account::{Created, Volume};
+use catena_model::program::Pathlet;
 use catena_model::topology::PortNumber;
 use catena_wire::source_route::hello::Hello;
 use catena_wire::source_route::native::TagKey;
@@ -39,6 +40,8 @@ enum Exit {
     Link { slot: PortSlot, owner: Owner, batch: Option<u32> },
     /// To what is behind a port of this node: its way is at its end here.
     Port(PortIndex),
+    /// On under the header at this place among those that this node writes.
+    Next(u8),
 }
 
 /// The exits of one engine, made with the tables and not by packets.
@@ -53,6 +56,8 @@ pub(crate) struct Transit {
     reducers: Arc<[Reducer]>,
     /// By which tags of headers that take a detour are checked and made anew.
     tag_key: TagKey,
+    /// The headers that this node writes in the place of those that are at their end.
+    headers: Vec<(Arc<Pathlet>, NextHeader)>,
     board: Arc<LinkBoard>,
     /// Working memory.
     staying: Vec<Packet>,
@@ -68,6 +73,7 @@ impl Transit {
             numbers: Vec::new(),
             reducers: Arc::default(),
             tag_key: *Positions::default().tag_key(),
+            headers: Vec::new(),
             board,
             staying: Vec::with_capacity(VECTOR_PACKETS_MAX),
         }
@@ -118,6 +124,16 @@ impl Transit {
         for (number, id) in tables.exits.ports() {
             self.exits[usize::from(number.get())] = tables.names.port(id).map(Exit::Port);
         }
+        let former = std::mem::take(&mut self.headers);
+        for (number, pathlet) in tables.exits.pathlets() {
+            let known = former.iter().find(|(known, _)| known == pathlet);
+            let header =
+                known.cloned().or_else(|| Some((Arc::clone(pathlet), NextHeader::new(pathlet)?)));
+            let place = u8::try_from(self.headers.len()).ok();
+            let Some((header, place)) = header.zip(place) else { continue };
+            self.headers.push(header);
+            self.exits[usize::from(number.get())] = Some(Exit::Next(place));
+        }
     }
 
     /// Is there any link?
@@ -161,6 +177,12 @@ impl Transit {
                     packet.arrived = Arrived::AtExit(port);
                     self.staying.push(packet);
                     continue;
+                }
+                // A link is what a header of this node's own leads to.
+                Ok((_, Exit::Next(_))) => {
+                    counters.dropped(brought.owner, None, DropReason::UnknownExit, 1);
+                    ended = Some(DropReason::UnknownExit);
+                    pool.put(packet.buffer);
                 }
                 Ok((number, Exit::Link { slot, owner: to, batch })) => {
                     brought.held += 1;
@@ -220,8 +242,14 @@ impl Transit {
         if !brought.is_known {
             return Err(DropReason::UnknownNeighbour);
         }
-        let number = step(buffer, &self.reducers)?;
-        let exit = self.exits[usize::from(number)].ok_or(DropReason::UnknownExit)?;
+        let mut number = step(buffer, &self.reducers)?;
+        let mut exit = self.exits[usize::from(number)].ok_or(DropReason::UnknownExit)?;
+        if let Exit::Next(place) = exit {
+            let (_, next) = self.headers.get(usize::from(place)).ok_or(DropReason::UnknownExit)?;
+            next.put(buffer, &self.tag_key)?;
+            number = next.first().get();
+            exit = self.exits[usize::from(number)].ok_or(DropReason::UnknownExit)?;
+        }
         match exit {
             // Of one that is open it has been asked.
             Exit::Link { batch: None, .. } if self.board.use_of(number) != Use::Sound => {
@@ -295,6 +323,17 @@ impl Transit {
             if let Some(Exit::Link { batch, .. }) = &mut self.exits[usize::from(number)] {
                 *batch = None;
             }
+        }
+    }
+
+    /// The header that this node writes in the place of that of a frame; none: it writes none.
+    pub(crate) fn next_header(&self, frame: &[u8]) -> Option<&Pathlet> {
+        let number = source_route::next(frame, &self.reducers).ok()?.port()?;
+        match self.exits[usize::from(number)] {
+            Some(Exit::Next(place)) => {
+                self.headers.get(usize::from(place)).map(|(next, _)| &**next)
+            }
+            _ => None,
         }
     }
 

@@ -26,7 +26,10 @@ const OTHERS: [Encapsulation; 4] = [MARKED[0], MARKED[1], LABELLED, NUMBERED];
 const HOPS: &[&[&str]] = &[&["v1"], &["v2"], &["v4"]];
 
 /// A frame of this encapsulation on its way, with this many ports still to be taken.
-fn on_its_way(by: Encapsulation, way: &[u8], path: u16, frame: &[u8]) -> Vec<u8> {
+pub(crate) fn on_its_way(by: Encapsulation, way: &[u8], path: u16, frame: &[u8]) -> Vec<u8> {
+    if by == Encapsulation::SourceRouteNative {
+        return frames::source_routed(way, path.into(), frame);
+    }
     if by == LABELLED {
         return frames::labelled(way, path.into(), frame);
     }

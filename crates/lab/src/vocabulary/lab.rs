@@ -29,6 +29,8 @@ pub struct Lab {
     pub bridges: Vec<String>,
     /// Switches that read source routes: each runs an agent and a data plane, too.
     pub switches: Vec<String>,
+    /// Those of them at which headers may end, and which write the next ones.
+    pub edges: Vec<String>,
     /// What is plugged into the data network.
     pub links: Vec<Link>,
     /// Cables from node to node, whose interfaces are the links of these nodes.

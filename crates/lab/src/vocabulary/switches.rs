@@ -11,6 +11,8 @@ use std::fmt;
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SwitchEntry {
     role: Option<SwitchRole>,
+    /// Do headers of source routes end at it, so that it writes the next ones?
+    edge: bool,
 }
 
 /// What a switch is, where it is more than a bridge of the kernel.
@@ -31,6 +33,20 @@ impl SwitchesEntry {
         let is_it =
             |(_, entry): &&(String, SwitchEntry)| entry.role.is_some() == reads_source_routes;
         self.0.iter().filter(is_it).map(|(name, _)| name.clone()).collect()
+    }
+}
+
+impl SwitchesEntry {
+    /// Those that are edges; of a plain one, that cannot be, its name.
+    ///
+    /// # Errors
+    /// A plain switch shall be one.
+    pub(crate) fn edges(&self) -> Result<Vec<String>, String> {
+        let edges = self.0.iter().filter(|(_, entry)| entry.edge);
+        let named = |(name, entry): &(String, SwitchEntry)| {
+            entry.role.map(|_| name.clone()).ok_or_else(|| name.clone())
+        };
+        edges.map(named).collect()
     }
 }
 

@@ -210,6 +210,26 @@ fn both_forms_of_switches_are_read_and_may_be_mixed() {
 }
 
 #[test]
+fn a_switch_that_reads_source_routes_may_be_an_edge_and_a_plain_one_may_not() {
+    let lab = |text: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.yaml");
+        std::fs::write(&file, text).unwrap();
+        Lab::read(&file, false)
+    };
+    assert!(lab(&triangle()).unwrap().edges.is_empty());
+    let edge = triangle().replace("a3: {role: switch}}", "a3: {role: switch, edge: true}}");
+    assert_eq!(lab(&edge).unwrap().edges, ["a3"]);
+    let plain =
+        told(&triangle().replace("a3: {role: switch}}", "a3: {role: switch}, x: {edge: true}}"));
+    for part in
+        ["switches.x.edge", "is for switches that read source routes", "role: switch, edge: true"]
+    {
+        assert!(plain.contains(part), "{plain}");
+    }
+}
+
+#[test]
 fn a_cable_may_go_through_a_bridge_and_a_link_of_the_data_network_may_not() {
     let text = triangle().replace("mtu: 9000", "through: bridge");
     let folder = tempfile::tempdir().unwrap();

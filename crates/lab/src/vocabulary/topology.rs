@@ -14,6 +14,8 @@ pub(crate) struct Topology {
     pub(crate) hosts: Vec<String>,
     /// Switches that read source routes.
     pub(crate) switches: Vec<String>,
+    /// Those of them that are edges.
+    pub(crate) edges: Vec<String>,
     /// Plain switches that the file names.
     pub(crate) bridges: Vec<String>,
 }
@@ -21,7 +23,16 @@ pub(crate) struct Topology {
 impl Topology {
     /// The names of a file.
     pub(crate) fn of(document: &Document) -> Result<Self, Fault> {
+        let plain = |name: String| {
+            let advice = format!("give it a role: {name}: {{role: switch, edge: true}}");
+            Fault::new(
+                format!("switches.{name}.edge"),
+                "is for switches that read source routes",
+                advice,
+            )
+        };
         let topology = Self {
+            edges: document.switches.edges().map_err(plain)?,
             hosts: document.hosts.names().map(str::to_owned).collect(),
             switches: document.switches.names(true),
             bridges: document.switches.names(false),

@@ -31,7 +31,7 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
     let functions = functions(document, &topology, &networks)?;
     gateways(&networks, &endpoints)?;
     let Cabling { bridges, links, cables } = links::understand(document, &topology, &networks)?;
-    let Topology { hosts, switches, .. } = topology;
+    let Topology { hosts, switches, edges, .. } = topology;
     let mut lab = Lab {
         file: file.to_path_buf(),
         title: document.title.clone().unwrap_or_else(|| name.clone()),
@@ -39,6 +39,7 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
         hosts,
         bridges,
         switches,
+        edges,
         links,
         cables,
         networks,

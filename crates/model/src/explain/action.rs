@@ -110,6 +110,9 @@ pub enum ExplainAction {
         by: PortNumber,
         /// The header; none: its profile is not spoken by edges.
         header: Option<Header>,
+        /// The header was written here, in the place of one that was at its end: the node at which it is so itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        written_to: Option<NodeName>,
     },
     /// A source route is at its end.
     CameOut {
@@ -325,10 +328,15 @@ impl ExplainAction {
     pub(super) fn text(&self) -> String {
         match self {
             Self::Received { from, header } => received(from.as_ref(), header.as_ref()),
-            Self::PassedOn { by, header: Some(header) } => {
-                format!("{header} by port {by}  {}", header.bytes)
+            Self::PassedOn { by, header, written_to } => {
+                let edge = written_to.as_ref();
+                let edge = edge.map(|end| format!("as an edge writes the next header, to {end}: "));
+                let edge = edge.unwrap_or_default();
+                match header {
+                    Some(header) => format!("{edge}{header} by port {by}  {}", header.bytes),
+                    None => format!("{edge}a source route by port {by}"),
+                }
             }
-            Self::PassedOn { by, header: None } => format!("a source route by port {by}"),
             Self::CameOut { port, header: Some(header) } => {
                 format!("{header} comes out at port {port}")
             }

@@ -167,7 +167,7 @@ mod tests {
     fn switches_are_borne_out_by_where_a_packet_comes_out_and_by_nothing_else() {
         let passed = || {
             let by = crate::topology::PortNumber::new(2).unwrap();
-            ExplainAction::PassedOn { by, header: None }
+            ExplainAction::PassedOn { by, header: None, written_to: None }
         };
         let out = || ExplainAction::CameOut { port: "v1".into(), header: None };
         let lines = || lines(vec![("a", passed()), ("b", passed()), ("c", out())]);

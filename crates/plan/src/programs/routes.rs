@@ -1,6 +1,7 @@
 //! Port numbers and routes in programs: which entries differ where numbers, ways or whoever sends differ.
 
 use super::update::{Update, set};
+use crate::borders::WayBorder;
 use crate::inventory::NodeFacts;
 use crate::onward::Onward;
 use crate::port_numbers::{NumberBooks, PortNumbers, changed};
@@ -9,8 +10,9 @@ use crate::sends::Sending;
 use crate::way_detours;
 use catena_model::NodeName;
 use catena_model::id::PortId;
-use catena_model::limits::{NODE_ONWARD_MAX, NODE_ROUTE_IDENTITIES};
+use catena_model::limits::{NODE_ONWARD_MAX, NODE_ROUTE_IDENTITIES, ROUTE_PORTS_MAX};
 use catena_model::program::{ExitEntry, ExitPlace, IdentityEntry, OnwardEntry, RouteEntry};
+use catena_model::resource::Encapsulation;
 use catena_model::topology::{CableEnd, PortNumber};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,13 +24,13 @@ impl Update<'_> {
         for node in changed(from, to) {
             let (former, now) = (from.get(node), to.get(node));
             let places = |book: Option<&'_ Arc<PortNumbers>>| {
-                book.map(|book| book.places().collect::<BTreeSet<_>>()).unwrap_or_default()
+                book.map(|book| book.exits().collect::<BTreeSet<_>>()).unwrap_or_default()
             };
             let (former, now) = (places(former), places(now));
             let changed = former.symmetric_difference(&now);
             let ports = |(_, of): &(PortNumber, ExitPlace)| match of {
                 ExitPlace::Port(port) => Some(*port),
-                ExitPlace::Link(_) => None,
+                ExitPlace::Link(_) | ExitPlace::Pathlet(_) => None,
             };
             let numbered: Vec<PortId> = changed.clone().filter_map(ports).collect();
             self.ports.extend(&numbered);
@@ -45,7 +47,7 @@ impl Update<'_> {
                 entries.exits.remove(number);
             }
             for (number, to) in changed.filter(|place| now.contains(*place)) {
-                if let ExitPlace::Link(_) = to {
+                if !matches!(to, ExitPlace::Port(_)) {
                     let entry = ExitEntry { number: *number, to: to.clone() };
                     set(&mut entries.exits, *number, Some(entry));
                 }
@@ -80,9 +82,25 @@ impl Update<'_> {
             touched.extend(turned.map(|(end, port)| (node.clone(), port, end.clone())));
         }
         touched.extend(self.renamed());
+        touched.extend(self.cut_otherwise());
         for (node, port, end) in touched {
             self.make_route(&node, (end, port));
         }
+    }
+
+    /// The ways of nodes whose headers end elsewhere.
+    fn cut_otherwise(&self) -> Vec<(NodeName, PortId, NodeName)> {
+        let (from, to) = (self.from.borders, self.to.borders);
+        let changed = changed(from, to).into_iter();
+        let books = changed.flat_map(|node| {
+            [from, to].into_iter().filter_map(move |books| Some((node, books.get(node)?)))
+        });
+        let ways =
+            books.flat_map(|(node, own)| own.iter().map(move |(end, ports)| (node, end, ports)));
+        ways.flat_map(|(node, end, ports)| {
+            ports.keys().map(move |port| (node.clone(), *port, end.clone()))
+        })
+        .collect()
     }
 
     /// The nodes of which a way, or a detour of one, is another.
@@ -170,7 +188,15 @@ impl Update<'_> {
         let is_sent = sends.filter(|send| send.to == end).any(|send| send.is_from(node));
         let ports = routing::ports((to.ways, to.port_numbers), node, (&end, port));
         let ports = ports.filter(|_| is_sent);
+        let borders = to.borders.get(node).and_then(|own| own.get(&end)?.get(&port));
+        let borders = borders.filter(|_| ports.is_some());
+        let ports = ports.and_then(|ports| told(ports, borders));
         if let Some(entries) = self.programs.entries_mut(node) {
+            for by in Encapsulation::ALL {
+                let border = borders.and_then(|borders| borders.get(&by));
+                let entry = border.map(|border| border.entry((end.clone(), port), by));
+                set(&mut entries.borders, (end.clone(), port, by), entry);
+            }
             let detours = || way_detours::entries(to.detours, node, &end);
             let (books, own) = ((to.ways, to.port_numbers), node);
             let (node, to) = (end.clone(), port);
@@ -185,6 +211,19 @@ impl Update<'_> {
             set(&mut entries.routes, (end, port), entry);
         }
     }
+}
+
+/// The ports of a route. One that no header has room for is told as far as headers lead; none: none does.
+fn told(
+    ports: Vec<PortNumber>,
+    borders: Option<&BTreeMap<Encapsulation, WayBorder>>,
+) -> Option<Vec<PortNumber>> {
+    if ports.len() <= ROUTE_PORTS_MAX {
+        return Some(ports);
+    }
+    let farthest = borders?.values().max_by_key(|border| border.at)?;
+    let before = ports.into_iter().take(farthest.at.into());
+    Some(before.chain([farthest.number]).collect())
 }
 
 fn keeps_rests(nodes: &BTreeMap<NodeName, NodeFacts>, node: &NodeName) -> bool {

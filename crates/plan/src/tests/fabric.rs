@@ -185,10 +185,11 @@ impl Fabric {
         from: &NodeName,
         ports: &[PortNumber],
     ) -> Arrival {
-        let mut at = from.clone();
-        for number in ports {
+        let (mut at, mut left) = (from.clone(), ports.to_vec());
+        left.reverse();
+        while let Some(number) = left.pop() {
             let mut exits = running[&at].exits.iter();
-            match exits.find(|exit| exit.number == *number).map(|exit| &exit.to) {
+            match exits.find(|exit| exit.number == number).map(|exit| &exit.to) {
                 Some(ExitPlace::Link(interface)) => {
                     match self.far(&(at.clone(), interface.clone())) {
                         Some(far) => at = far.0.clone(),
@@ -196,6 +197,11 @@ impl Fabric {
                     }
                 }
                 Some(ExitPlace::Port(port)) => return Arrival::Port(at, *port),
+                // A header that is at its end gives place to the next.
+                Some(ExitPlace::Pathlet(next)) if left.is_empty() => {
+                    left.extend(next.ports.iter().rev());
+                }
+                Some(ExitPlace::Pathlet(_)) => return Arrival::Lost,
                 None => return Arrival::Lost,
             }
         }

@@ -2,6 +2,7 @@
 
 mod changes;
 mod detours;
+mod edges;
 mod fabric;
 mod fields;
 mod followed;

@@ -6,9 +6,9 @@
 use crate::{Blueprint, Direction, Intent, Inventory, Ledger, PathPhase, PathRecord, SlicePhase};
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{
-    Balance, ChainEntry, DetourEntry, ExitEntry, ExitPlace, HopEntry, HopKind, IdentityEntry,
-    Location, MacEntry, NeighbourEntry, NetworkEntry, NodeIdentity, OnwardEntry, PathEntry,
-    PinEntry, PortEntry, PortRole, RouteEntry, RuleEntry, SetupEntry, TunnelEntry,
+    Balance, BorderEntry, ChainEntry, DetourEntry, ExitEntry, ExitPlace, HopEntry, HopKind,
+    IdentityEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, NodeIdentity, OnwardEntry,
+    PathEntry, PinEntry, PortEntry, PortRole, RouteEntry, RuleEntry, SetupEntry, TunnelEntry,
 };
 use catena_model::resource::{Encapsulation, FailurePolicy, Network, OwnTraffic, Port};
 use catena_model::topology::CableEnd;
@@ -81,9 +81,9 @@ fn programs(
 /// What port numbers stand for at a node, in their order; those of ports only where the port is.
 fn exits(ledger: &Ledger, node: &NodeName, ports: &[PortEntry]) -> Vec<ExitEntry> {
     let books = ledger.port_numbers.get(node).into_iter();
-    let entries = books.flat_map(|book| book.places()).map(|(number, to)| ExitEntry { number, to });
+    let entries = books.flat_map(|book| book.exits()).map(|(number, to)| ExitEntry { number, to });
     let is_there = |exit: &ExitEntry| match exit.to {
-        ExitPlace::Link(_) => true,
+        ExitPlace::Link(_) | ExitPlace::Pathlet(_) => true,
         ExitPlace::Port(id) => ports.iter().any(|port| port.id == id),
     };
     let mut exits: Vec<ExitEntry> = entries.filter(is_there).collect();
@@ -113,6 +113,25 @@ fn routes(ledger: &Ledger, inventory: &Inventory, node: &NodeName) -> Vec<RouteE
         })
     };
     ends.into_iter().filter_map(route).collect()
+}
+
+/// Where headers of a node end that have no room for the whole of its ways: at edges that know what to write there.
+fn borders(ledger: &Ledger, node: &NodeName) -> Vec<BorderEntry> {
+    let mut found = Vec::new();
+    for (end, ports) in ledger.borders.get(node).into_iter().flat_map(|own| own.iter()) {
+        let all = ports.iter().flat_map(|(port, all)| all.iter().map(move |one| (port, one)));
+        for (port, (by, border)) in all {
+            let way = &ledger.ways[node][end];
+            assert_eq!(way[usize::from(border.at)].node, border.edge);
+            let book = &ledger.port_numbers[&border.edge];
+            let given = book.pathlet_of(border.number).unwrap();
+            assert!(given.is_known && (&given.pathlet.node, given.pathlet.to) == (end, *port));
+            let (node, encapsulation) = (end.clone(), *by);
+            let (at, number) = (border.at, border.number);
+            found.push(BorderEntry { node, to: *port, encapsulation, at, number });
+        }
+    }
+    found
 }
 
 /// The ways between other nodes that headers written at a node may hold: for each function that it sends to, those from
@@ -244,6 +263,7 @@ fn program(
     program.identities = identities(ledger, node);
     program.routes = routes(ledger, inventory, node);
     program.onward = onward(ledger, inventory, node);
+    program.borders = borders(ledger, node);
     add_paths(&mut program, ledger, inventory);
     add_networks(&mut program, intent);
     Some(program)

@@ -34,7 +34,12 @@ fn world() -> (World, Fabric) {
     (world, fabric)
 }
 
-fn chain_by(world: &mut World, number: u32, functions: &[u32], by: Encapsulation) -> ChainId {
+pub(super) fn chain_by(
+    world: &mut World,
+    number: u32,
+    functions: &[u32],
+    by: Encapsulation,
+) -> ChainId {
     let chain = world.chain(number, 1, functions);
     carry(world, chain, by);
     chain
@@ -77,7 +82,7 @@ fn a_chain_moves_through_all_profiles_under_another_identifier_each_time() {
 }
 
 /// A row of so many switches between the first host and the second.
-fn row(switches: u32) -> (World, Fabric) {
+pub(super) fn row(switches: u32) -> (World, Fabric) {
     let mut world = World::new(2);
     world.machine(1, 1, &[CUSTOMER]);
     world.machine(12, 2, &[CUSTOMER, INTERNAL]);
@@ -113,7 +118,9 @@ fn a_way_that_is_too_long_for_a_header_is_refused_with_what_to_do() {
         let status = world.status(chain);
         assert_eq!((status.state, status.path), (ChainState::Building, None));
         let (cables, ports) = (format!("has {most} cables"), format!("holds {most} ports"));
-        for part in ["function 'v12'", &cables, by.name(), &ports, "another encapsulation"] {
+        let farthest = format!("'catena node set switch{} --edge'", most - 1);
+        let todo = ["another encapsulation", &farthest, "a node that is nearer"];
+        for part in ["function 'v12'", &cables, by.name(), &ports].into_iter().chain(todo) {
             assert!(status.reason.contains(part), "{}", status.reason);
         }
         carry(&mut world, chain, Encapsulation::SourceRouteNative);

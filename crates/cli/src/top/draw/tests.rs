@@ -65,6 +65,7 @@ fn node(name: &str, is_connected: bool, entered: u64) -> NodeReport {
             node: node.clone(),
             is_connected,
             role: catena_model::topology::NodeRole::Host,
+            is_edge: false,
             is_contested: false,
             wanted: BlueprintNumber(12),
             acknowledged: BlueprintNumber(if is_connected { 12 } else { 11 }),

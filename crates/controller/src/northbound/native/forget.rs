@@ -2,6 +2,7 @@
 //! know what a plan makes of it.
 
 use super::problem::Problem;
+use super::status::no_node;
 use super::view::View;
 use crate::reconcile::News;
 use axum::response::Response;
@@ -15,8 +16,7 @@ use tokio::time::{Instant, timeout_at};
 /// Forgets a node that is away and carries nothing of a chain.
 pub(super) async fn forget(view: &View) -> Result<Response, Problem> {
     let (app, name) = (&view.app, &view.call.name);
-    let unknown =
-        || Problem::not_found(format!("There is no node '{name}'; 'catena node list' shows all."));
+    let unknown = || no_node(name);
     let node = NodeName::new(name).map_err(|_| unknown())?;
     let is_connected = {
         let now = app.situation.borrow();

@@ -2,13 +2,14 @@
 //! who may do what read. Knows who answers where, and in which types; refuses to know what is done.
 
 use super::chains::ChainUpdate;
+use super::edge::NodeChange;
 use super::functions::FunctionChange;
 use super::instances::InstanceChange;
 use super::openapi::{anything, many, one, text};
 use super::plan::DraftReport;
 use super::route::{Route, route, streamed};
 use super::{
-    bulk, chains, check, explain, forget, functions, graphs, instances, links, metrics,
+    bulk, chains, check, edge, explain, forget, functions, graphs, instances, links, metrics,
     node_slices, openapi, paths, placement, plan, slices, status, tokens, watch,
 };
 use crate::northbound::answers::NDJSON;
@@ -56,6 +57,10 @@ pub(super) static ROUTES: &[Route] = &[
         .answers(many::<NodeReport>),
     route("GET", "/v1/nodes/{node}", Operator, |view| Box::pin(status::node(view)))
         .named("ShowNode", "A node and how full its tables are.")
+        .answers(one::<NodeDetail>),
+    route("PATCH", "/v1/nodes/{node}", Operator, |view| Box::pin(edge::patch(view)))
+        .named("UpdateNode", "Marks a switch as an edge, or takes the mark off.")
+        .takes(one::<NodeChange>)
         .answers(one::<NodeDetail>),
     route("DELETE", "/v1/nodes/{node}", Operator, |view| Box::pin(forget::forget(view)))
         .named("ForgetNode", "Forgets a node that is away for good and that no chain needs."),

@@ -72,6 +72,7 @@ fn node_status(
     NodeStatus {
         node: node.clone(),
         role,
+        is_edge: facts.is_edge,
         is_connected: facts.is_connected,
         is_contested: app.fleet.is_contested(node),
         wanted: situation.blueprint.number_of(node),
@@ -105,14 +106,22 @@ async fn reports(app: &App, situation: &Situation) -> Vec<NodeReport> {
         .collect()
 }
 
+/// There is no node of this name.
+pub(super) fn no_node(name: &str) -> Problem {
+    Problem::not_found(format!("There is no node '{name}'; 'catena node list' shows all."))
+}
+
 /// One node with the tables of the program that it should run.
 pub(super) async fn node(view: &View) -> Result<Response, Problem> {
-    let (situation, name) = (&view.situation, &view.call.name);
+    node_in(view, &view.situation).await
+}
+
+/// The same as things stand in a situation.
+pub(super) async fn node_in(view: &View, situation: &Situation) -> Result<Response, Problem> {
+    let name = &view.call.name;
     let mut reports = reports(&view.app, situation).await.into_iter();
     let report = reports.find(|report| report.status.node.as_str() == name);
-    let report = report.ok_or_else(|| {
-        Problem::not_found(format!("There is no node '{name}'; 'catena node list' shows all."))
-    })?;
+    let report = report.ok_or_else(|| no_node(name))?;
     let program = situation.blueprint.programs.get(&report.status.node);
     let tables = program.map(tables).unwrap_or_default();
     let NodeReport { status, counters } = report;

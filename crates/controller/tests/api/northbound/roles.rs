@@ -149,3 +149,49 @@ fn a_host_that_becomes_a_switch_holds_no_chain_up() {
         all.then_some(())
     });
 }
+
+#[test]
+fn a_switch_is_marked_as_an_edge_by_operators_and_that_outlives_it_and_the_controller() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = Controller::start(open(data.path()));
+    let switch = connect(&controller, "s1", 9, NodeRole::Switch);
+    let _host = connect(&controller, "host1", 1, NodeRole::Host);
+    expect_nodes(&controller, &[("host1", "host", true), ("s1", "switch", true)]);
+    let is_edge =
+        |controller: &Controller| controller.get("/v1/nodes/s1")["status"]["is_edge"].clone();
+    assert_eq!(is_edge(&controller), false);
+    let patch = |node: &str, change: Value| {
+        let (status, answer) =
+            controller.call("PATCH", &format!("/v1/nodes/{node}"), Some(&change));
+        let detail = answer["detail"].as_str().unwrap_or_default().to_owned();
+        (status, detail, answer["status"]["is_edge"].clone())
+    };
+    for (node, change, refused, part) in [
+        ("nobody", json!({"is_edge": true}), 404, "There is no node 'nobody'"),
+        ("host1", json!({"is_edge": true}), 409, "Node 'host1' is a host"),
+        ("s1", json!({"is_edge": 1}), 400, "is_edge"),
+        ("s1", json!({"edge": true}), 400, "unknown field"),
+    ] {
+        let (status, detail, _) = patch(node, change);
+        assert!(status == refused && detail.contains(part), "{status}: {detail}");
+    }
+    assert_eq!(patch("s1", json!({"is_edge": true})).2, true);
+    assert_eq!(patch("s1", json!({"is_edge": true})).2, true, "it is one already");
+    assert_eq!(patch("host1", json!({"is_edge": false})).2, false, "it is none");
+    switch.disconnect();
+    controller.stop();
+    let controller = Controller::start(open(data.path()));
+    assert_eq!(is_edge(&controller), true);
+    let switch = connect(&controller, "s1", 9, NodeRole::Switch);
+    expect_nodes(&controller, &[("host1", "host", false), ("s1", "switch", true)]);
+    assert_eq!(is_edge(&controller), true, "it does not say itself what it was marked as");
+    let change = json!({"is_edge": false});
+    assert_eq!(controller.call("PATCH", "/v1/nodes/s1", Some(&change)).0, 200);
+    assert_eq!(is_edge(&controller), false);
+    // What becomes a host is no edge any more, also when it is a switch again.
+    controller.call("PATCH", "/v1/nodes/s1", Some(&json!({"is_edge": true})));
+    switch.disconnect();
+    connect(&controller, "s1", 9, NodeRole::Host).disconnect();
+    let _switch = connect(&controller, "s1", 9, NodeRole::Switch);
+    eventually("the switch", || (is_edge(&controller) == false).then_some(()));
+}

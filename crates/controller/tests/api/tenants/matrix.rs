@@ -262,6 +262,7 @@ impl<'c> World<'c> {
             (_, "/v1/tokens") => Some(self.token()),
             (_, "/v1/bulk" | "/v1/plan" | "/v1/chains/{chain}/check") => Some(json!({})),
             (_, "/v1/explain") => Some(json!({"from": "nowhere", "packet": {"described": "udp"}})),
+            ("PATCH", "/v1/nodes/{node}") => Some(json!({"is_edge": false})),
             ("PUT", "/v1/nodes/{node}/injected") => Some(json!([])),
             ("PATCH", "/v1/chains/{chain}") => Some(json!({"context": []})),
             ("PATCH", "/v1/functions/{function}") => Some(json!({"on_failure": "block"})),

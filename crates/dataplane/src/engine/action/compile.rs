@@ -90,8 +90,8 @@ impl Maker<'_> {
         let number = usize::from(self.tables.positions.place(position).hop);
         let entry = self.path.entry.hops.get(number).and_then(|hop| hop.instances.get(place));
         let entry = entry.ok_or(DropReason::NoInstance)?;
-        let to = (entry.node.clone(), entry.ingress);
-        let route = self.tables.entries.routes.get(&to).ok_or(DropReason::NoRoute)?;
+        let (to, by) = ((&entry.node, entry.ingress), self.path.encapsulation);
+        let route = &*self.tables.entries.headed(to, by).ok_or(DropReason::NoRoute)?;
         let number = *route.ports.first().ok_or(DropReason::NoRoute)?;
         let slot = self.slots.of_port(number.link_id()).ok_or(DropReason::NoRoute)?;
         let (owner, _) = self.slots.owner(slot);

@@ -13,6 +13,7 @@ use catena_model::program::{DetourEntry, InstanceEntry, RouteEntry};
 use catena_model::source_route::{JoinedWay, behind};
 use catena_model::topology::PortNumber;
 use catena_wire::frame::FrameView;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -144,15 +145,17 @@ fn made(path: &PathTable, combination: &Combination, tables: &Tables) -> Option<
         .zip(combination.instances)
         .map_while(|(place, instance)| hops.get(place)?.instances.get(usize::from(instance)));
     let mut at = met.next()?;
-    let route = tables.entries.routes.get(&(at.node.clone(), at.ingress))?;
+    let route = tables.entries.headed((&at.node, at.ingress), path.encapsulation)?;
     let mut way = JoinedWay::new(&route.ports, &route.detours);
-    for next in met {
+    // Behind an edge, that writes the header.
+    let is_whole = matches!(route, Cow::Borrowed(_));
+    for next in met.filter(|_| is_whole) {
         let Some(longer) = onward(&way, (at, next), path, tables) else { break };
         way = longer;
         at = next;
     }
     let joined = match way.ways {
-        1 => RouteEntry::clone(route),
+        1 => route.into_owned(),
         _ => RouteEntry {
             node: at.node.clone(),
             to: at.ingress,

@@ -7,7 +7,7 @@
 //! the address of the packet. What is no plain IP packet is not sent.
 
 use super::addresses::{off_links, on_links};
-use super::{Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL, rest};
+use super::{Headed, Header, HeaderSide, OnRoute, PathEncap, rest};
 use crate::engine::packet::trim_front;
 use catena_io::Buffer;
 use catena_model::explain::HeaderLayer;
@@ -27,13 +27,15 @@ const MAC_BYTES: usize = 6;
 pub(super) struct MarkedRoute(pub(super) Profile);
 
 impl PathEncap for MarkedRoute {
-    fn find(&self, positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
+    fn on_route(&self, frame: &[u8]) -> Result<OnRoute, DropReason> {
         let malformed = DropReason::MalformedSourceRoute;
         let header = MarkedHeader::parse(frame).map_err(|_| malformed)?;
-        let encapsulation = Encapsulation::of_profile(self.0).ok_or(malformed)?;
-        let path = PathId(header.mark().into());
-        let position = positions.find(path, encapsulation, 0, TTL_INITIAL)?;
-        Ok(Located { position, header_bytes: ADDED_BYTES })
+        Ok(OnRoute {
+            encapsulation: Encapsulation::of_profile(self.0).ok_or(malformed)?,
+            path: PathId(header.mark().into()),
+            header_bytes: ADDED_BYTES,
+            left: header.counter(),
+        })
     }
 
     /// All but the source of the frame: the destination holds ports.

@@ -15,6 +15,7 @@ mod mpls;
 mod nsh;
 mod polka;
 mod positions;
+mod renew;
 mod rest;
 mod source_route;
 mod sr_mpls;
@@ -24,20 +25,22 @@ pub(crate) use carried::{Carried, CarriedRef};
 pub(crate) use context::Written;
 pub(crate) use detours::Detoured;
 pub(crate) use positions::{Positions, Shape};
+pub(crate) use renew::NextHeader;
 pub(crate) use rest::{go_on, taken};
 pub(crate) use source_route::RouteHeader;
 pub(crate) use template::Template;
 
 use crate::engine::packet::trim_front;
 use catena_io::Buffer;
-use catena_model::DropReason;
 use catena_model::explain::HeaderLayer;
 use catena_model::limits::NSH_CONTEXT_BYTES_MAX;
 use catena_model::resource::Encapsulation;
+use catena_model::{DropReason, PathId};
 use catena_wire::ethernet::{self, ADDRESSES_BYTES};
 use catena_wire::frame::FrameView;
 use catena_wire::nsh::{ContextHeaders, NshHeader, UserContext};
 use catena_wire::scalar::EtherType;
+use catena_wire::source_route::native::TagKey;
 use catena_wire::source_route::sr_mpls::SrMplsView;
 use catena_wire::source_route::{self as wire_route, Profile, native};
 use template::HeaderWord;
@@ -232,6 +235,18 @@ pub(crate) struct Located {
     pub(crate) header_bytes: usize,
 }
 
+/// What the header of a frame on a source route says at a node where it comes out, or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OnRoute {
+    pub(crate) encapsulation: Encapsulation,
+    /// Whose packet it is.
+    pub(crate) path: PathId,
+    /// Bytes by which the frame is shorter without it.
+    pub(crate) header_bytes: usize,
+    /// Ports that are still to be taken.
+    pub(crate) left: u8,
+}
+
 /// A frame that starts with a header, and the answer about it.
 pub(crate) struct Headed<'v> {
     pub(crate) buffer: &'v mut Buffer,
@@ -321,12 +336,30 @@ pub(crate) trait PathEncap: Sync {
         None
     }
 
+    /// What the header of a frame on a source route says.
+    ///
+    /// # Errors
+    /// It is malformed.
+    fn on_route(&self, _frame: &[u8]) -> Result<OnRoute, DropReason> {
+        Err(DropReason::UnsupportedEncapsulation)
+    }
+
+    /// Is the tag of a header right that has come to its end? Where headers have none, yes.
+    ///
+    /// # Errors
+    /// [`DropReason::WrongRouteTag`].
+    fn check_tag(&self, _frame: &[u8], _tag_key: &TagKey) -> Result<(), DropReason> {
+        Ok(())
+    }
+
     /// The start of the path of a packet that has come out by a port: which of its hops it is, is asked of that port.
     ///
     /// # Errors
     /// The header is malformed, or there is no such path.
-    fn find(&self, _positions: &Positions, _frame: &[u8]) -> Result<Located, DropReason> {
-        Err(DropReason::UnsupportedEncapsulation)
+    fn find(&self, positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
+        let OnRoute { encapsulation, path, header_bytes, .. } = self.on_route(frame)?;
+        let position = positions.find(path, encapsulation, 0, TTL_INITIAL)?;
+        Ok(Located { position, header_bytes })
     }
 
     /// Turns the position that a packet visited into the one that follows it: the next, where positions

@@ -5,7 +5,7 @@
 //! that a node changes but the hop limit.
 
 use super::addresses::{on_links, restore};
-use super::{Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL};
+use super::{Headed, Header, HeaderSide, OnRoute, PathEncap};
 use catena_model::explain::HeaderLayer;
 use catena_model::limits::RESIDUE_ROUTE_PORTS_MAX;
 use catena_model::program::RouteEntry;
@@ -26,13 +26,16 @@ const _: () = assert!(
 pub(super) struct Polka;
 
 impl PathEncap for Polka {
-    fn find(&self, positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
+    fn on_route(&self, frame: &[u8]) -> Result<OnRoute, DropReason> {
         let view = PolkaView::parse(frame).map_err(|_| DropReason::MalformedSourceRoute)?;
         // No edge lets a frame pass more nodes than lead to one function.
         let path = view.path().filter(|_| view.hops() == 0);
-        let path = PathId(path.ok_or(DropReason::MalformedSourceRoute)?.get());
-        let position = positions.find(path, Encapsulation::SourceRoutePolka, 0, TTL_INITIAL)?;
-        Ok(Located { position, header_bytes: view.len_bytes() - HEADER_BYTES })
+        Ok(OnRoute {
+            encapsulation: Encapsulation::SourceRoutePolka,
+            path: PathId(path.ok_or(DropReason::MalformedSourceRoute)?.get()),
+            header_bytes: view.len_bytes() - HEADER_BYTES,
+            left: view.hops(),
+        })
     }
 
     /// The addresses of the frame stand before the header, and move up to what is behind it.

@@ -7,8 +7,8 @@
 
 use super::addresses::{on_links, restore};
 use super::{
-    Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL, marked, polka, rest,
-    sr_mpls,
+    Headed, Header, HeaderSide, Located, OnRoute, PathEncap, Positions, TTL_INITIAL, marked, polka,
+    rest, sr_mpls,
 };
 use catena_model::explain::HeaderLayer;
 use catena_model::limits::{ROUTE_DETOUR_BYTES_MAX, ROUTE_PORTS_MAX};
@@ -49,17 +49,32 @@ impl SourceRoute {
 }
 
 impl PathEncap for SourceRoute {
-    fn find(&self, positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
+    fn on_route(&self, frame: &[u8]) -> Result<OnRoute, DropReason> {
         let view = NativeView::parse(frame).map_err(|_| DropReason::MalformedSourceRoute)?;
-        let path = PathId(view.path().ok_or(DropReason::MalformedSourceRoute)?.get());
-        if self.is_tagged {
-            view.check(positions.tag_key()).map_err(|_| DropReason::WrongRouteTag)?;
+        Ok(OnRoute {
+            encapsulation: self.encapsulation(),
+            path: PathId(view.path().ok_or(DropReason::MalformedSourceRoute)?.get()),
+            header_bytes: view.len_bytes() - HEADER_BYTES,
+            left: view.counter(),
+        })
+    }
+
+    fn check_tag(&self, frame: &[u8], tag_key: &TagKey) -> Result<(), DropReason> {
+        if !self.is_tagged {
+            return Ok(());
         }
+        let view = NativeView::parse(frame).map_err(|_| DropReason::MalformedSourceRoute)?;
+        view.check(tag_key).map_err(|_| DropReason::WrongRouteTag)
+    }
+
+    fn find(&self, positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
+        let OnRoute { path, header_bytes, .. } = self.on_route(frame)?;
+        self.check_tag(frame, positions.tag_key())?;
         let find = |one: &Self| positions.find(path, one.encapsulation(), 0, TTL_INITIAL);
         let is_missing = || !self.is_tagged && find(&Self { is_tagged: true }).is_ok();
         let position = find(self)
             .map_err(|reason| if is_missing() { DropReason::WrongRouteTag } else { reason })?;
-        Ok(Located { position, header_bytes: view.len_bytes() - HEADER_BYTES })
+        Ok(Located { position, header_bytes })
     }
 
     /// All but the addresses and the EtherType of the frame.

@@ -4,7 +4,7 @@
 //! The frame stands whole behind its header, as it does in a tunnel, and a copy of its addresses in front.
 
 use super::addresses::on_links;
-use super::{Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL, rest};
+use super::{Header, HeaderSide, OnRoute, PathEncap, rest};
 use catena_model::explain::HeaderLayer;
 use catena_model::limits::LABELLED_ROUTE_PORTS_MAX;
 use catena_model::resource::Encapsulation;
@@ -22,11 +22,14 @@ const _: () = assert!(
 pub(super) struct SrMpls;
 
 impl PathEncap for SrMpls {
-    fn find(&self, positions: &Positions, frame: &[u8]) -> Result<Located, DropReason> {
+    fn on_route(&self, frame: &[u8]) -> Result<OnRoute, DropReason> {
         let view = SrMplsView::parse(frame).map_err(|_| DropReason::MalformedSourceRoute)?;
-        let path = PathId(view.path().get());
-        let position = positions.find(path, Encapsulation::SourceRouteSrMpls, 0, TTL_INITIAL)?;
-        Ok(Located { position, header_bytes: view.len_bytes() })
+        Ok(OnRoute {
+            encapsulation: Encapsulation::SourceRouteSrMpls,
+            path: PathId(view.path().get()),
+            header_bytes: view.len_bytes(),
+            left: view.counter(),
+        })
     }
 
     /// The labels.

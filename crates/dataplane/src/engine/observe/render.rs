@@ -24,8 +24,9 @@ use std::net::IpAddr;
 pub(crate) enum Event {
     /// A stage decided.
     Noted(Noted),
-    /// A source route leads on by the link of this number, with these bytes.
-    PassedOn { by: PortNumber, frame: Vec<u8> },
+    /// A source route leads on by the link of this number, with these bytes; under a header that was written here, to
+    /// this node.
+    PassedOn { by: PortNumber, frame: Vec<u8>, written_to: Option<NodeName> },
     /// One is at its end, at a port.
     CameOut { port: PortIndex, frame: Vec<u8> },
     /// The packet came back from the local instance with this number; an aware one set this index.
@@ -93,8 +94,9 @@ impl Renderer<'_> {
                 let (instance, index) = (local.name.clone(), *index);
                 (0, ExplainAction::Assumed { instance, port, index })
             }
-            Event::PassedOn { by, frame } => {
-                (0, ExplainAction::PassedOn { by: *by, header: describe::on_link(frame) })
+            Event::PassedOn { by, frame, written_to } => {
+                let (header, written_to) = (describe::on_link(frame), written_to.clone());
+                (0, ExplainAction::PassedOn { by: *by, header, written_to })
             }
             Event::CameOut { port, frame } => (0, came_out(self.tables, *port, frame)),
             Event::Stopped => {

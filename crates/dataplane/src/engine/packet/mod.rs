@@ -118,18 +118,32 @@ impl Packet {
 /// not to be used) when they reach into what is still to be done.
 pub(crate) fn trim_front(buffer: &mut Buffer, bytes: usize) -> bool {
     let Ok(shift) = u16::try_from(bytes) else { return false };
-    let Some(offload) = shifted(buffer.offload, shift) else { return false };
+    let Some(offload) = shifted(buffer.offload, shift.into()) else { return false };
     buffer.offload = offload;
     buffer.trim_front(bytes)
 }
 
-fn shifted(offload: Offload, shift: u16) -> Option<Offload> {
+/// Grows a frame at the front; false (and nothing changed) where there is no room. What a kernel is to do with it
+/// moves along.
+pub(crate) fn grow_front(buffer: &mut Buffer, bytes: usize) -> bool {
+    let Ok(shift) = i32::try_from(bytes) else { return false };
+    let Some(offload) = shifted(buffer.offload, -shift) else { return false };
+    let has_room = buffer.prepend(bytes).is_some();
+    if has_room {
+        buffer.offload = offload;
+    }
+    has_room
+}
+
+/// Of a frame that begins so many bytes later.
+fn shifted(offload: Offload, shift: i32) -> Option<Offload> {
     let mut moved = offload;
+    let later = |place: u16| u16::try_from(i32::from(place) - shift);
     if let Some(checksum) = &mut moved.checksum {
-        checksum.start = checksum.start.checked_sub(shift)?;
+        checksum.start = later(checksum.start).ok()?;
     }
     if let Some(segmentation) = &mut moved.segmentation {
-        segmentation.header_bytes = segmentation.header_bytes.saturating_sub(shift);
+        segmentation.header_bytes = later(segmentation.header_bytes).unwrap_or_default();
     }
     Some(moved)
 }

@@ -23,6 +23,8 @@ impl Rehearsal {
         }
         let (mut input, mut out) = (vec![packet], Output::default());
         let Engine { transit, slots, counters, .. } = &mut self.engine;
+        let next = input.first().and_then(|packet| transit.next_header(packet.buffer.bytes()));
+        let written_to = next.map(|next| next.end.clone());
         let ended = transit.pass_on(&mut input, (slots, counters), &mut self.pool, &mut out);
         if let Some(packet) = input.pop() {
             if let Arrived::AtExit(port) = packet.arrived {
@@ -34,7 +36,8 @@ impl Rehearsal {
         let left = Left::of(out, &mut self.engine, &mut self.pool);
         for (slot, frame) in left.frames {
             if let Some(by) = self.link_at(slot) {
-                self.story.push(Event::PassedOn { by, frame: frame.clone() });
+                let frame_told = frame.clone();
+                self.story.push(Event::PassedOn { by, frame: frame_told, written_to });
                 self.depart_by(by, (0, frame), live, refuses);
                 return None;
             }

@@ -4,7 +4,7 @@
 use crate::engine::error::CompileError;
 use catena_model::entry::Entries;
 use catena_model::id::PortId;
-use catena_model::program::{ExitPlace, IdentityEntry};
+use catena_model::program::{ExitPlace, IdentityEntry, Pathlet};
 use catena_model::topology::PortNumber;
 use catena_wire::source_route::polka::residues::Reducer;
 use std::collections::BTreeSet;
@@ -16,6 +16,8 @@ pub(crate) struct Exits {
     /// Links in the order of their numbers.
     links: Vec<(PortNumber, String)>,
     ports: Vec<(PortNumber, PortId)>,
+    /// The headers that this node writes in the place of others, in the order of their numbers.
+    pathlets: Vec<(PortNumber, Arc<Pathlet>)>,
     /// What the node divides numbers of ways by, by pass.
     reducers: Arc<[Reducer]>,
 }
@@ -41,6 +43,9 @@ impl Exits {
                 ExitPlace::Link(interface) => {
                     return Err(CompileError::Twice { what: "link", id: interface.clone() });
                 }
+                ExitPlace::Pathlet(pathlet) => {
+                    exits.pathlets.push((exit.number, Arc::new(pathlet.clone())));
+                }
             }
         }
         exits.reducers = match divides_as {
@@ -63,6 +68,11 @@ impl Exits {
     /// Each port that frames may come out of: its number and its identity.
     pub(crate) fn ports(&self) -> impl Iterator<Item = (PortNumber, PortId)> {
         self.ports.iter().copied()
+    }
+
+    /// Each header that this node writes where another is at its end: its number and what is in it.
+    pub(crate) fn pathlets(&self) -> impl Iterator<Item = (PortNumber, &Arc<Pathlet>)> {
+        self.pathlets.iter().map(|(number, pathlet)| (*number, pathlet))
     }
 
     /// The number of a port that frames may come out of.

@@ -6,7 +6,7 @@ use crate::engine::tables::exits::Exits;
 use catena_model::entry::Entries;
 use catena_model::id::PortId;
 use catena_model::limits::ROUTE_PORTS_MAX;
-use catena_model::program::{DetourEntry, PathEntry, RouteEntry};
+use catena_model::program::{DetourEntry, PathEntry};
 use catena_model::topology::PortNumber;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,15 +24,30 @@ impl Following<'_> {
             let divides_as = (!divides_otherwise).then_some(&*self.former.exits);
             self.next.exits = Arc::new(Exits::of(self.entries, divides_as)?);
         }
+        for (_, pathlet) in self.next.exits.pathlets() {
+            self.check((pathlet.to, &pathlet.ports), &[])?;
+        }
         for (_, _, onward) in edits(&self.former.entries.onward, &self.entries.onward) {
             onward.map_or(Ok(()), |way| check((way.to, &way.ports), &way.detours))?;
         }
         let routes = edits(&self.former.entries.routes, &self.entries.routes);
-        let turned: BTreeSet<PortId> = routes.iter().map(|((_, port), ..)| *port).collect();
+        let borders = edits(&self.former.entries.borders, &self.entries.borders);
+        let cut = borders.iter().map(|((_, port, _), ..)| *port);
+        let turned: BTreeSet<PortId> =
+            routes.iter().map(|((_, port), ..)| *port).chain(cut).collect();
         if !are_others && turned.is_empty() {
             return Ok(());
         }
-        self.entries.routes.values().try_for_each(|route| self.check(route))?;
+        for route in self.entries.routes.values() {
+            self.check((route.to, &route.ports), &route.detours)?;
+        }
+        for border in self.entries.borders.values() {
+            let route = self.entries.routes.get(&(border.node.clone(), border.to));
+            let is_on_it = |ports: usize| (1..ports).contains(&border.at.into());
+            if !route.is_some_and(|route| is_on_it(route.ports.len())) {
+                return Err(CompileError::BorderBesideRoute { to: border.to, at: border.at });
+            }
+        }
         // Who goes by a route is not written down: all that go by any are looked through.
         let goes_by = |path: &PathEntry| {
             let mut instances = path.hops.iter().flat_map(|hop| &hop.instances);
@@ -47,11 +62,15 @@ impl Following<'_> {
         Ok(())
     }
 
-    fn check(&self, route: &RouteEntry) -> Result<(), CompileError> {
-        check((route.to, &route.ports), &route.detours)?;
-        match route.ports.first() {
+    fn check(
+        &self,
+        (to, ports): (PortId, &[PortNumber]),
+        detours: &[DetourEntry],
+    ) -> Result<(), CompileError> {
+        check((to, ports), detours)?;
+        match ports.first() {
             Some(number) if self.next.exits.is_link(*number) => Ok(()),
-            first => Err(CompileError::RouteWithoutLink { to: route.to, first: first.copied() }),
+            first => Err(CompileError::RouteWithoutLink { to, first: first.copied() }),
         }
     }
 }
