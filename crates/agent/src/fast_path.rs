@@ -8,7 +8,10 @@ use catena_fastpath::{Event, LoadError, PORT_NUMBER_MAX, Port, Program, Settings
 use catena_kernel::netlink::Netlink;
 use catena_kernel::{KernelError, packet, sysctl, tc};
 use catena_model::id::PortId;
-use catena_model::limits::{KERNEL_ACCOUNTS_MAX, KERNEL_EPOCHS_MAX, KERNEL_FLOWS_MAX};
+use catena_model::limits::{
+    KERNEL_ACCOUNTS_MAX, KERNEL_EPOCHS_MAX, KERNEL_FLOWS_MAX, KERNEL_LINKS_MAX,
+};
+use catena_model::topology::{NodeRole, PortNumber};
 use catena_protocol::message::{KernelPort, State};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,6 +26,9 @@ const PUNT_MTU: u32 = 65_535;
 /// Each processor keeps places of the table for itself; without more than are used, the kernel would
 /// give flows up by itself before the table is full, whosever they are.
 const SPARE_FLOWS: u32 = KERNEL_FLOWS_MAX / 16;
+/// Longest frame of a link whose frames come by the program of a switch; what waits for its engine takes a slot
+/// of as many bytes.
+pub(crate) const LINK_FRAME_BYTES_MAX: u32 = 12_000;
 /// Of every network namespace.
 pub(crate) const LOOPBACK_INDEX: u32 = 1;
 
@@ -79,15 +85,8 @@ impl FastPath {
     ///
     /// # Errors
     /// What the kernel lacks or refuses.
-    pub(crate) async fn load(node: &Netlink) -> Result<Self, FastPathError> {
-        let sizes = Sizes {
-            flows: KERNEL_FLOWS_MAX + SPARE_FLOWS,
-            slots: KERNEL_EPOCHS_MAX,
-            // Each flow in the table has one while it is there; gate 0 is no one's.
-            gates: KERNEL_FLOWS_MAX + 1,
-            accounts: KERNEL_ACCOUNTS_MAX,
-        };
-        let loaded = Self::of(Program::load(sizes)?, node)?;
+    pub(crate) async fn load(node: &Netlink, role: NodeRole) -> Result<Self, FastPathError> {
+        let loaded = Self::of(Program::load(sizes(role))?, node)?;
         let punt_ifindex = make_punt_device(node).await?;
         loaded.tables.set_settings(Settings { punt_ifindex, ..Settings::default() });
         Ok(loaded)
@@ -202,9 +201,26 @@ impl FastPath {
         has_peer: bool,
     ) -> Result<Option<Known>, FastPathError> {
         let Some(known) = self.number(id, interface, has_peer) else { return Ok(None) };
-        let port = Port { number: u32::from(known.number), is_watched: 0 };
+        let port = Port { number: u32::from(known.number), is_watched: 0, link: 0 };
         self.tables.set_port(interface, port).map_err(std::io::Error::other)?;
         tc::steer_ingress(&self.node, interface, self.program.for_port().as_fd()).await?;
+        Ok(Some(known))
+    }
+
+    /// Lets the program decide about the frames on source routes that a link brings; all others stay the host's.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(crate) async fn steer_link(
+        &self,
+        link: PortNumber,
+        interface: u32,
+    ) -> Result<Option<Known>, FastPathError> {
+        let Some(known) = self.number(link.link_id(), interface, false) else { return Ok(None) };
+        let (number, link) = (u32::from(known.number), u32::from(link.get()));
+        let port = Port { number, is_watched: 0, link };
+        self.tables.set_port(interface, port).map_err(std::io::Error::other)?;
+        tc::steer_ingress(&self.node, interface, self.program.for_link().as_fd()).await?;
         Ok(Some(known))
     }
 
@@ -237,15 +253,16 @@ impl FastPath {
         Ok(Some(found))
     }
 
-    /// The port is served no longer.
-    pub(crate) fn forget(&self, id: PortId) {
+    /// The port is served no longer. Answers how it was known, if no other has taken its interface over.
+    pub(crate) fn forget(&self, id: PortId) -> Option<Known> {
         let mut ports = self.ports();
-        let Some(former) = ports.remove(&id) else { return };
-        // Another port may have taken the interface over.
-        if ports.values().all(|other| other.interface != former.interface) {
-            // An interface that is gone took its line with it for all that it matters.
-            self.tables.clear_port(former.interface).ok();
+        let former = ports.remove(&id)?;
+        if ports.values().any(|other| other.interface == former.interface) {
+            return None;
         }
+        // An interface that is gone took its line with it for all that it matters.
+        self.tables.clear_port(former.interface).ok();
+        Some(former)
     }
 
     /// The number of a port, its own as long as it is here; none: all are taken.
@@ -279,6 +296,24 @@ pub(crate) async fn free_underlay(node: &Netlink, address: IpAddr) -> Result<(),
     match node.link_with_address(address).await? {
         Some(index) => tc::release_steering(node, index).await,
         None => Ok(()),
+    }
+}
+
+/// What a node has room for: a host repeats flows, a switch passes on by links.
+fn sizes(role: NodeRole) -> Sizes {
+    match role {
+        NodeRole::Host => Sizes {
+            flows: KERNEL_FLOWS_MAX + SPARE_FLOWS,
+            slots: KERNEL_EPOCHS_MAX,
+            // Each flow in the table has one while it is there; gate 0 is no one's.
+            gates: KERNEL_FLOWS_MAX + 1,
+            accounts: KERNEL_ACCOUNTS_MAX,
+            places: 0,
+        },
+        NodeRole::Switch => {
+            let places = u32::from(KERNEL_LINKS_MAX);
+            Sizes { flows: 1, slots: places + 1, gates: 1, accounts: 1, places }
+        }
     }
 }
 

@@ -9,7 +9,7 @@ mod desk;
 use crate::Config;
 use crate::discovery::patterns::Patterns;
 use crate::discovery::{self, FoundLinks};
-use crate::fast_path::{self, FastPath, FastPathError, SentUp};
+use crate::fast_path::{self, FastPath, FastPathError, LINK_FRAME_BYTES_MAX, SentUp};
 use crate::holdings::{Holdings, Place};
 use crate::link::Outgoing;
 use crate::links::Links;
@@ -104,6 +104,7 @@ pub(crate) struct Interfaces {
     /// Set once it is known whether one is in the kernel already.
     fast_path: Arc<OnceLock<FastPath>>,
     wants_fast_path: bool,
+    role: NodeRole,
     underlay: Underlay,
 }
 
@@ -130,8 +131,8 @@ impl Interfaces {
         seen: mpsc::Sender<Seen>,
         config: &Config,
     ) -> Result<Self, KernelError> {
-        // A switch has no flow that the kernel could repeat, and its ring of what comes up takes 69 MiB.
-        let wants_fast_path = config.uses_fast_path && config.role == NodeRole::Host;
+        let has_use = config.role == NodeRole::Host || !config.links.is_empty();
+        let wants_fast_path = config.uses_fast_path && has_use;
         let node = Netlink::open(&NetNamespace::current()?)?;
         let fast_path = Arc::new(OnceLock::new());
         let (orders, queue) = mpsc::channel(ORDERS_MAX);
@@ -152,17 +153,19 @@ impl Interfaces {
             io: config.port_io,
             underlay: underlay.clone(),
             links: Patterns::new(&config.links),
+            role: config.role,
             holdings: Holdings::default(),
             with_other_checksums: BTreeSet::new(),
         };
         tokio::spawn(desk.carry_out(queue));
-        Ok(Self { node, orders, missed, fast_path, wants_fast_path, underlay })
+        let role = config.role;
+        Ok(Self { node, orders, missed, fast_path, wants_fast_path, role, underlay })
     }
 
     /// What a data plane needs to let the kernel repeat its decisions; none: it decides each packet.
     pub(crate) async fn give_fast_path(&self) -> Option<(KernelPath, Vec<OwnedFd>)> {
         if self.wants_fast_path && self.fast_path.get().is_none() {
-            self.keep_fast_path(FastPath::load(&self.node).await);
+            self.keep_fast_path(FastPath::load(&self.node, self.role).await);
         }
         let fast_path = self.fast_path.get()?;
         let given = fast_path.descriptors();
@@ -175,6 +178,11 @@ impl Interfaces {
             tables: catena_fastpath::TABLES_COUNT as u32,
             identifiers: fast_path.identifiers().to_vec(),
             ports: fast_path.steered(),
+            // What links bring is no super-frame, and a ring of those takes 69 MiB.
+            frame_bytes_max: match self.role {
+                NodeRole::Host => 0,
+                NodeRole::Switch => LINK_FRAME_BYTES_MAX,
+            },
         };
         Some((message, given.ok()?))
     }

@@ -67,14 +67,23 @@ impl Given {
         })
     }
 
-    /// A packet socket that takes source routes alone, whatever ports are given.
-    pub(crate) fn link(node: &NetNamespace, link: &LinkInfo) -> Result<Self, OpenError> {
+    /// A packet socket that takes source routes alone, whatever ports are given, or nothing where the kernel's program
+    /// takes them.
+    pub(crate) fn link(
+        node: &NetNamespace,
+        link: &LinkInfo,
+        known: Option<Known>,
+    ) -> Result<Self, OpenError> {
+        let socket = match known {
+            Some(_) => packet::open_sending_socket(node, &link.name)?,
+            None => packet::open_link_socket(node, &link.name)?,
+        };
         Ok(Self {
             kind: PortKind::PacketRing,
-            descriptors: vec![packet::open_link_socket(node, &link.name)?],
+            descriptors: vec![socket],
             interface: link.index,
-            frame_bytes_max: link.mtu.saturating_add(TAGGED_ETHERNET_BYTES),
-            known: None,
+            frame_bytes_max: longest_frame(link),
+            known,
             has_changed_checksums: false,
         })
     }
@@ -131,6 +140,11 @@ impl Given {
             has_changed_checksums: false,
         })
     }
+}
+
+/// The longest frame that a link carries, in bytes.
+pub(crate) fn longest_frame(link: &LinkInfo) -> u32 {
+    link.mtu.saturating_add(TAGGED_ETHERNET_BYTES)
 }
 
 /// Has the function's own end finish the checksums of what it sends; answers whether it did not.

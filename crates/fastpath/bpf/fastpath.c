@@ -1,11 +1,15 @@
-/* Repeats, at the ingress hook of ports and of the underlay, what the engine has decided for a flow.
- * Decides nothing: what has no valid transform goes up to the engine, with a tag that says why. */
+/* Repeats, at the ingress hook of ports and of the underlay, what the engine has decided for a flow, and at links
+ * what it has decided for a port number. Decides nothing: what has no valid transform goes up to the engine, with a
+ * tag that says why. */
 #include "kernel.h"
 #include "transform.h"
 #include "parse.h"
+#include "route.h"
 
 /* Accounts there are; the table has them once for each processor. */
 const volatile __u32 accounts_max = 1;
+/* Links between which frames are passed on. */
+const volatile __u32 places_max = 0;
 
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_LRU_HASH);
@@ -80,6 +84,24 @@ struct {
 	MAP_TYPE(key, __u32);
 	MAP_TYPE(value, struct queue);
 } queues SEC(".maps");
+
+/* By place of the link that brings, profile, and place of the link that is named. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);
+	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
+	MAP_TYPE(key, __u32);
+	MAP_TYPE(value, struct transit);
+} transits SEC(".maps");
+
+/* Of each port number the place of its link and one, 0: it has none; and behind them by what is divided. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, DIVISORS_FROM + PASSES_MAX);
+	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
+	MAP_TYPE(key, __u32);
+	MAP_TYPE(value, __u64);
+} numbers SEC(".maps");
 
 enum { PORT_NSH = 4790, PORT_MPLS = 6635, PORT_NETWORK = 4789 };
 enum { GPE_BYTES = 8, NSH_BYTES = 24, VXLAN_BYTES = 8, LABELS_BYTES = 8 };
@@ -181,12 +203,12 @@ INLINE int punt(struct __sk_buff *skb, struct settings *all, __u32 number, __u32
 	return take_place(skb, all, number) ? lift(skb, all, number, cause) : TC_ACT_SHOT;
 }
 
-/* Has nothing changed that the transform depends on? Else the first slot that did is told. */
-INLINE int is_valid(struct transform *transform)
+/* Has nothing changed that these guards are for? Else the first slot that did is told. */
+INLINE int is_valid(struct guard *guards, int count)
 {
 #pragma unroll
-	for (int i = 0; i < GUARDS_MAX; i++) {
-		struct guard *guard = &transform->guards[i];
+	for (int i = 0; i < count; i++) {
+		struct guard *guard = &guards[i];
 		struct slot *slot;
 
 		if (!guard->slot)
@@ -206,13 +228,8 @@ enum wait { MAY_PASS, MUST_WAIT, HAS_NO_PLACE };
 
 /* Must the frame go up, so that it does not overtake those before it? Then it has a place and is
  * counted; what has no place must not be, for the engine would wait for it. */
-INLINE enum wait must_wait(struct __sk_buff *skb, struct settings *all, __u32 port, __u32 number)
+INLINE enum wait must_wait(struct __sk_buff *skb, struct settings *all, __u32 port, __u64 *gate)
 {
-	__u64 *gate;
-
-	if (!number)
-		return MAY_PASS;
-	gate = bpf_map_lookup_elem(&gates, &number);
 	if (gate && *(volatile __u64 *)gate & GATE_OPEN)
 		return MAY_PASS;
 	if (!take_place(skb, all, port))
@@ -384,18 +401,17 @@ refused:
 
 /* Will the interface take frames of this length? It is asked once in a tick of the coarse clock for
  * each flow, or for a longer one: the question costs a tenth of a run. */
-INLINE int is_taken(struct __sk_buff *skb, struct entry *entry, __u32 ifindex, __s32 leaving,
-		    struct sight *sight)
+INLINE int is_taken(struct __sk_buff *skb, __u64 *seen_ns, __s32 *fitting, __u32 ifindex,
+		    __s32 leaving, __u64 now_ns)
 {
 	__u32 mtu = 0;
 
-	if (*(volatile __u64 *)&entry->seen_ns == sight->now_ns &&
-	    leaving <= *(volatile __s32 *)&entry->fitting)
+	if (*(volatile __u64 *)seen_ns == now_ns && leaving <= *(volatile __s32 *)fitting)
 		return 1;
 	if (bpf_check_mtu(skb, ifindex, &mtu, 0, 0) < 0 ||
 	    leaving > (__s32)(mtu + ETHERNET_BYTES))
 		return 0;
-	entry->fitting = leaving;
+	*fitting = leaving;
 	return 1;
 }
 
@@ -421,7 +437,8 @@ INLINE int is_fit(struct __sk_buff *skb, struct entry *entry, __u8 protocol, str
 	if (sight->segment_bytes)
 		longest = transform->flags & FLAG_PUSHES ? sight->segment_bytes : 0;
 	leaving = longest ? (__s32)longest + transform->growth : 0;
-	return is_taken(skb, entry, transform->operations[last].number, leaving, sight);
+	return is_taken(skb, &entry->seen_ns, &entry->fitting, transform->operations[last].number,
+			leaving, sight->now_ns);
 }
 
 /* Repeats what was decided for the flow, or sends the frame up. */
@@ -429,15 +446,17 @@ INLINE int repeat(struct __sk_buff *skb, struct settings *all, __u32 number, str
 		  struct sight *sight)
 {
 	struct entry *entry = bpf_map_lookup_elem(&flows, key);
+	__u32 gate;
 
 	if (!entry)
 		return punt(skb, all, number, EVENT_MISS);
-	if (!is_valid(&entry->transform))
+	if (!is_valid(entry->transform.guards, GUARDS_MAX))
 		return punt(skb, all, number, EVENT_STALE);
 	sight->now_ns = bpf_ktime_get_coarse_ns();
 	if (!is_fit(skb, entry, key->protocol, sight))
 		return punt(skb, all, number, EVENT_UNFIT);
-	switch (must_wait(skb, all, number, entry->gate)) {
+	gate = entry->gate;
+	switch (gate ? must_wait(skb, all, number, bpf_map_lookup_elem(&gates, &gate)) : MAY_PASS) {
 	case HAS_NO_PLACE:
 		return TC_ACT_SHOT;
 	case MUST_WAIT:
@@ -568,5 +587,7 @@ SEC("classifier") int underlay(struct __sk_buff *skb)
 		return punt(skb, all, number, EVENT_UNFIT);
 	return repeat(skb, all, number, &key, &sight);
 }
+
+#include "link.h"
 
 char licence[] SEC("license") = "Dual BSD/GPL";

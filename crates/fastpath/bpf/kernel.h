@@ -48,11 +48,14 @@ struct __sk_buff {
 	__u64 hwtstamp;
 };
 
-enum { TC_ACT_OK = 0, TC_ACT_SHOT = 2, TC_ACT_REDIRECT = 7 };
+enum { TC_ACT_UNSPEC = -1, TC_ACT_OK = 0, TC_ACT_SHOT = 2, TC_ACT_REDIRECT = 7 };
 enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_LRU_HASH = 9 };
 enum { BPF_F_MMAPABLE = 1 << 10, BPF_F_NO_PREALLOC = 1 << 0 };
 enum { PACKET_HOST = 0 };
 enum { EALREADY = 114 };
+
+/* bpf_skb_store_bytes */
+enum { BPF_F_RECOMPUTE_CSUM = 1 << 0 };
 
 /* bpf_skb_adjust_room */
 enum { BPF_ADJ_ROOM_MAC = 1 };
@@ -73,6 +76,7 @@ static long (*const bpf_clone_redirect)(struct __sk_buff *skb, __u32 ifindex,
 					__u64 flags) = (void *)13;
 static long (*const bpf_skb_vlan_push)(struct __sk_buff *skb, __u16 vlan_proto,
 				       __u16 vlan_tci) = (void *)18;
+static long (*const bpf_skb_vlan_pop)(struct __sk_buff *skb) = (void *)19;
 static long (*const bpf_redirect)(__u32 ifindex, __u64 flags) = (void *)23;
 static long (*const bpf_skb_load_bytes)(const struct __sk_buff *skb, __u32 offset, void *to,
 					__u32 len) = (void *)26;

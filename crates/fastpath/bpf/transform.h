@@ -12,6 +12,9 @@
 #define UNDERLAY_NUMBER 4031
 #define UNDERLAY_SHARES 64
 #define EVENTS_COUNT 12
+#define PROFILES_COUNT 5
+#define PASSES_MAX 16
+#define DIVISORS_FROM 256
 #define GATE_OPEN 0x8000000000000000ULL
 
 enum origin {
@@ -30,6 +33,14 @@ enum kind {
 	KIND_TRANSMIT = 6,
 	KIND_HAND_OVER = 7,
 	KIND_TRANSMIT_TO_NEIGHBOUR = 8,
+};
+
+enum profile {
+	PROFILE_NATIVE = 0,
+	PROFILE_SAFE9 = 1,
+	PROFILE_CLASSIC80 = 2,
+	PROFILE_SR_MPLS = 3,
+	PROFILE_POLKA = 4,
 };
 
 enum event {
@@ -160,10 +171,32 @@ _Static_assert(__builtin_offsetof(struct account, bytes) == 8 && sizeof(((struct
 struct port {
 	__u32 number;
 	__u32 is_watched;
+	__u32 link;
 };
-_Static_assert(sizeof(struct port) == 8, "port");
+_Static_assert(sizeof(struct port) == 12, "port");
 _Static_assert(__builtin_offsetof(struct port, number) == 0 && sizeof(((struct port *)0)->number) == 4, "port.number");
 _Static_assert(__builtin_offsetof(struct port, is_watched) == 4 && sizeof(((struct port *)0)->is_watched) == 4, "port.is_watched");
+_Static_assert(__builtin_offsetof(struct port, link) == 8 && sizeof(((struct port *)0)->link) == 4, "port.link");
+
+struct transit {
+	struct guard guards[2];
+	__u64 gate;
+	__u32 interface;
+	__s32 fitting;
+	__u64 seen_ns;
+	__u64 packets;
+	__u64 bytes;
+	__u64 reserved;
+};
+_Static_assert(sizeof(struct transit) == 64, "transit");
+_Static_assert(__builtin_offsetof(struct transit, guards) == 0 && sizeof(((struct transit *)0)->guards) == 16, "transit.guards");
+_Static_assert(__builtin_offsetof(struct transit, gate) == 16 && sizeof(((struct transit *)0)->gate) == 8, "transit.gate");
+_Static_assert(__builtin_offsetof(struct transit, interface) == 24 && sizeof(((struct transit *)0)->interface) == 4, "transit.interface");
+_Static_assert(__builtin_offsetof(struct transit, fitting) == 28 && sizeof(((struct transit *)0)->fitting) == 4, "transit.fitting");
+_Static_assert(__builtin_offsetof(struct transit, seen_ns) == 32 && sizeof(((struct transit *)0)->seen_ns) == 8, "transit.seen_ns");
+_Static_assert(__builtin_offsetof(struct transit, packets) == 40 && sizeof(((struct transit *)0)->packets) == 8, "transit.packets");
+_Static_assert(__builtin_offsetof(struct transit, bytes) == 48 && sizeof(((struct transit *)0)->bytes) == 8, "transit.bytes");
+_Static_assert(__builtin_offsetof(struct transit, reserved) == 56 && sizeof(((struct transit *)0)->reserved) == 8, "transit.reserved");
 
 struct settings {
 	__u32 punt_ifindex;

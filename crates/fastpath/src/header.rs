@@ -2,13 +2,14 @@
 //! `tidy` checks that it is current. Knows both spellings of a layout; refuses to know meanings.
 
 use crate::records::{
-    Account, Entry, Event, GATE_OPEN, PORT_NUMBER_MAX, Port, Queue, Settings, Slot,
+    Account, Entry, Event, GATE_OPEN, PORT_NUMBER_MAX, Port, Queue, Settings, Slot, Transit,
     UNDERLAY_NUMBER, UNDERLAY_SHARES,
 };
 use crate::transform::{
     FLAG_PUSHES, FLAG_UNTAGGED_ONLY, FlowKey, GUARDS_MAX, Guard, HEADER_BYTES_MAX, Kind,
     OPERATIONS_MAX, Operation, Origin, TEMPLATE_BYTES_MAX, Transform,
 };
+use crate::transits::{DIVISORS_FROM, PASSES_MAX, PROFILES};
 use std::fmt::Write as _;
 use std::mem::offset_of;
 
@@ -91,7 +92,11 @@ fn records() -> Vec<Record> {
         }),
         record!(Slot as "slot" { epoch: u64, stale: u64 }),
         record!(Account as "account" { packets: u64, bytes: u64 }),
-        record!(Port as "port" { number: u32, is_watched: u32 }),
+        record!(Port as "port" { number: u32, is_watched: u32, link: u32 }),
+        record!(Transit as "transit" {
+            guards: [Guard; 2], gate: u64, interface: u32, fitting: i32, seen_ns: u64, packets: u64,
+            bytes: u64, reserved: u64,
+        }),
         record!(Settings as "settings" {
             punt_ifindex: u32, is_off: u32, underlay_address: u32, queue_frames: u32,
         }),
@@ -130,11 +135,15 @@ fn constants(text: &mut String) {
     define("UNDERLAY_NUMBER", u64::from(UNDERLAY_NUMBER));
     define("UNDERLAY_SHARES", u64::from(UNDERLAY_SHARES));
     define("EVENTS_COUNT", Event::ALL.len() as u64);
+    define("PROFILES_COUNT", PROFILES.len() as u64);
+    define("PASSES_MAX", u64::from(PASSES_MAX));
+    define("DIVISORS_FROM", u64::from(DIVISORS_FROM));
     let _ = writeln!(text, "#define GATE_OPEN {GATE_OPEN:#x}ULL\n");
     let origins = [Origin::Port, Origin::NshTunnel, Origin::MplsTunnel, Origin::NetworkTunnel];
     let origins = origins.map(|origin| (format!("{origin:?}"), origin as u8));
     write_enum(text, "origin", &origins);
     write_enum(text, "kind", &Kind::ALL.map(|kind| (format!("{kind:?}"), kind as u8)));
+    write_enum(text, "profile", &PROFILES.map(|one| (format!("{one:?}"), one as u8)));
     write_enum(text, "event", &Event::ALL.map(|event| (format!("{event:?}"), event as u8)));
 }
 

@@ -19,6 +19,7 @@ mod sight;
 mod tables;
 mod template;
 mod transform;
+mod transits;
 
 pub use header::header;
 #[cfg(feature = "program")]
@@ -26,7 +27,7 @@ pub use loader::{Hook, LoadError, Program, Rehearsal, Sizes, Verdict};
 pub use punt::{PuntTag, PuntedFrom};
 pub use queues::Queues;
 pub use records::{
-    Account, Entry, Event, GATE_OPEN, PORT_NUMBER_MAX, Port, Queue, Settings, Slot,
+    Account, Entry, Event, GATE_OPEN, PORT_NUMBER_MAX, Port, Queue, Settings, Slot, Transit,
     UNDERLAY_NUMBER, UNDERLAY_SHARES,
 };
 pub use sight::{Sight, TunnelFrame};
@@ -36,3 +37,4 @@ pub use transform::{
     FLAG_PUSHES, FLAG_UNTAGGED_ONLY, FlowKey, GUARDS_MAX, Guard, HEADER_BYTES_MAX, Kind,
     OPERATIONS_MAX, Operation, Origin, TEMPLATE_BYTES_MAX, Transform, TransformError,
 };
+pub use transits::{PASSES_MAX, PROFILES, Transits, Way};

@@ -6,6 +6,7 @@ use crate::punt::PuntTag;
 use crate::records::Event;
 use crate::tables::{TABLE_NAMES, TABLES_COUNT};
 use crate::transform::Kind;
+use crate::transits::PROFILES;
 use aya::maps::{Map, MapError};
 use aya::programs::{ProgramError, SchedClassifier};
 use aya::{Ebpf, EbpfError, EbpfLoader};
@@ -28,6 +29,8 @@ pub struct Sizes {
     pub gates: u32,
     /// Accounts; each takes 16 bytes for each processor.
     pub accounts: u32,
+    /// Links between which frames are passed on; each takes 320 bytes for each of them.
+    pub places: u32,
 }
 
 /// Why the program is not in the kernel.
@@ -60,6 +63,7 @@ pub enum LoadError {
 pub struct Program {
     port: OwnedFd,
     underlay: OwnedFd,
+    link: OwnedFd,
     tables: Vec<OwnedFd>,
 }
 
@@ -73,6 +77,7 @@ impl Program {
         let cpus = aya::util::nr_cpus().map_err(|(_, error)| error)?.max(1) as u32;
         let events = cpus.saturating_mul(Event::ALL.len() as u32);
         let accounts = cpus.saturating_mul(sizes.accounts.max(1));
+        let transits = sizes.places.saturating_pow(2).saturating_mul(PROFILES.len() as u32);
         let mut object = EbpfLoader::new()
             .set_global("accounts_max", &sizes.accounts.max(1), true)
             .set_max_entries("flows", sizes.flows.max(1))
@@ -80,6 +85,8 @@ impl Program {
             .set_max_entries("gates", sizes.gates.max(1))
             .set_max_entries("accounts", accounts)
             .set_max_entries("events", events)
+            .set_global("places_max", &sizes.places, true)
+            .set_max_entries("transits", transits.max(1))
             .load(OBJECT)?;
         let mut tables = Vec::with_capacity(TABLES_COUNT);
         for name in TABLE_NAMES {
@@ -87,7 +94,8 @@ impl Program {
         }
         let port = load_program(&mut object, "port")?;
         let underlay = load_program(&mut object, "underlay")?;
-        Ok(Self { port, underlay, tables })
+        let link = load_program(&mut object, "link")?;
+        Ok(Self { port, underlay, link, tables })
     }
 
     /// The program that is in the kernel already, by its [`Program::identifiers`]: those of another
@@ -96,13 +104,15 @@ impl Program {
     /// # Errors
     /// It is gone, or its parts are not as many as this version has.
     pub fn adopt(identifiers: &[u32]) -> Result<Self, LoadError> {
-        let Some((tables, &[port, underlay])) = identifiers.split_at_checked(TABLES_COUNT) else {
+        let Some((tables, &[port, underlay, link])) = identifiers.split_at_checked(TABLES_COUNT)
+        else {
             return Err(absent("parts of this version").into());
         };
         let tables = tables.iter().map(|table| maps::table_by_identifier(*table));
         Ok(Self {
             port: maps::program_by_identifier(port)?,
             underlay: maps::program_by_identifier(underlay)?,
+            link: maps::program_by_identifier(link)?,
             tables: tables.collect::<std::io::Result<_>>()?,
         })
     }
@@ -117,7 +127,7 @@ impl Program {
 
     /// The descriptors of the tables, in the order of [`TABLE_NAMES`], and then of the programs.
     pub fn parts(&self) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
-        self.tables().chain([self.port.as_fd(), self.underlay.as_fd()])
+        self.tables().chain([self.port.as_fd(), self.underlay.as_fd(), self.link.as_fd()])
     }
 
     /// The program for the ingress hook of a port.
@@ -132,13 +142,19 @@ impl Program {
         self.underlay.as_fd()
     }
 
+    /// The program for the ingress hook of a link between nodes.
+    #[must_use]
+    pub fn for_link(&self) -> impl AsFd + '_ {
+        self.link.as_fd()
+    }
+
     /// The descriptors of the tables, in the order of [`TABLE_NAMES`].
     pub fn tables(&self) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
         self.tables.iter().map(AsFd::as_fd)
     }
 }
 
-/// Which of the two programs.
+/// Which of the programs that a frame can be rehearsed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
     /// That of a port.

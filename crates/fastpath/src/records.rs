@@ -1,7 +1,7 @@
 //! The other records of the kernel's tables: what stands beside a flow, and what the program counts.
 //! Knows layouts and names; refuses to know how tables are reached.
 
-use crate::transform::Transform;
+use crate::transform::{Guard, Transform};
 
 /// A flow in the table: its transform, and what the program notes about it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +50,30 @@ pub struct Port {
     pub number: u32,
     /// Not zero: every frame of the port goes to the engine.
     pub is_watched: u32,
+    /// Of a link, its number in source routes; 0: it is none.
+    pub link: u32,
+}
+
+/// What becomes of frames that one link brings in one profile with one port number. In a line of the cache of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Transit {
+    /// That of the link that brings them, and that of the link that they leave by.
+    pub guards: [Guard; 2],
+    /// As the words of gates are.
+    pub gate: u64,
+    /// The interface that they leave by; 0: they go to the engine.
+    pub interface: u32,
+    /// As in [`Entry`].
+    pub fitting: i32,
+    /// When the last passed, by the coarse monotonic clock, in nanoseconds; 0: none has.
+    pub seen_ns: u64,
+    /// Frames passed on.
+    pub packets: u64,
+    /// Their bytes, as they came.
+    pub bytes: u64,
+    /// Always zero.
+    pub reserved: u64,
 }
 
 /// What concerns all packets.

@@ -7,6 +7,7 @@ use crate::maps::{HashMap, SharedArray};
 use crate::queues::{QUEUE_WORDS, Queues};
 use crate::records::{Entry, Event, GATE_OPEN, Port, Settings};
 use crate::transform::{FlowKey, Guard, Transform, TransformError};
+use crate::transits::Transits;
 use catena_model::account::Volume;
 use std::io;
 use std::net::Ipv4Addr;
@@ -15,10 +16,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Tables there are: so many descriptors travel, in the order of [`TABLE_NAMES`].
-pub const TABLES_COUNT: usize = 9;
+pub const TABLES_COUNT: usize = 11;
 /// The names of the tables in the program.
-pub const TABLE_NAMES: [&str; TABLES_COUNT] =
-    ["flows", "ports", "sources", "slots", "gates", "accounts", "events", "settings", "queues"];
+pub const TABLE_NAMES: [&str; TABLES_COUNT] = [
+    "flows", "ports", "sources", "slots", "gates", "accounts", "events", "settings", "queues",
+    "transits", "numbers",
+];
 
 /// Why something cannot be put into the tables.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +56,7 @@ pub struct Tables {
     events: SharedArray<1>,
     settings: Arc<SharedArray<2>>,
     queues: Arc<SharedArray<QUEUE_WORDS>>,
+    transits: Transits,
     cpus: usize,
 }
 
@@ -64,7 +68,9 @@ impl Tables {
     pub fn open(fds: Vec<OwnedFd>) -> io::Result<Self> {
         let wrong = |_| io::Error::new(io::ErrorKind::InvalidInput, "another number of tables");
         let fds: [OwnedFd; TABLES_COUNT] = fds.try_into().map_err(wrong)?;
-        let [flows, ports, sources, slots, gates, accounts, events, settings, queues] = fds;
+        let [flows, ports, sources, slots, gates, accounts, events, settings, queues, rest @ ..] =
+            fds;
+        let [transits, numbers] = rest;
         let events = SharedArray::map(events.as_fd())?;
         Ok(Self {
             flows: HashMap::open(flows)?,
@@ -78,6 +84,7 @@ impl Tables {
             events,
             settings: Arc::new(SharedArray::map(settings.as_fd())?),
             queues: Arc::new(SharedArray::map(queues.as_fd())?),
+            transits: Transits::map(transits.as_fd(), numbers.as_fd())?,
         })
     }
 
@@ -268,6 +275,12 @@ impl Tables {
         Queues::new(Arc::clone(&self.queues), Arc::clone(&self.settings))
     }
 
+    /// What becomes of frames that only pass.
+    #[must_use]
+    pub fn transits(&self) -> &Transits {
+        &self.transits
+    }
+
     /// What holds for all packets.
     #[must_use]
     pub fn settings(&self) -> Settings {
@@ -325,13 +338,18 @@ fn in_table(what: &'static str, number: u32, count: usize) -> Result<(), TableEr
 /// A frame that is lost on its way up is never seen: then give the flow a fresh gate.
 #[derive(Clone, Copy, Debug)]
 pub struct Gate<'t> {
-    word: &'t AtomicU64,
+    pub(crate) word: &'t AtomicU64,
 }
 
 impl Gate<'_> {
     /// Closes it and counts from zero. Only for a gate that no flow in the table names.
     pub fn reset(&self) {
         self.word.store(0, Ordering::Release);
+    }
+
+    /// Closes it and goes on counting.
+    pub fn close(&self) {
+        self.word.fetch_and(!GATE_OPEN, Ordering::AcqRel);
     }
 
     /// Frames that it has sent up.

@@ -80,6 +80,8 @@ limits! {
         "Flows that the kernel path of one node repeats; beyond it one of the port, path or network with most goes back to the engine, and none more of that is taken.";
     NODE_FRAMES_COMING_UP_MAX: u32 = 1_024, "frames",
         "Frames of one node on their way from the kernel's program to the engine; a port may have four times as many as are left for others, a function's port and the tunnels eight times as many as are left.";
+    KERNEL_LINKS_MAX: u8 = 64, "links",
+        "Links of one switch between which the kernel passes frames on; those of further links are passed on by the engine.";
     KERNEL_EPOCHS_MAX: u32 = 131_072, "epochs",
         "Paths and networks of one node that flows in the kernel can depend on.";
     KERNEL_ACCOUNTS_MAX: u32 = 16_384, "accounts",

@@ -3,7 +3,7 @@
 
 use super::{Found, Opened, Order, Seen};
 use crate::discovery::patterns::Patterns;
-use crate::fast_path::{FastPath, Known};
+use crate::fast_path::{FastPath, Known, LINK_FRAME_BYTES_MAX};
 use crate::holdings::{Before, Holdings, Place};
 use crate::links::is_link;
 use crate::missed::{Baseline, Missed, unheard_datagrams};
@@ -19,6 +19,7 @@ use catena_model::account::{InterfaceCounters, Volume};
 use catena_model::id::PortId;
 use catena_model::program::PortEntry;
 use catena_model::resource::{Attachment, NamespaceRef};
+use catena_model::topology::{NodeRole, PortNumber};
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc;
@@ -34,6 +35,7 @@ pub(super) struct Desk {
     pub(super) underlay: Underlay,
     /// Interfaces that are links between nodes are no port's.
     pub(super) links: Patterns,
+    pub(super) role: NodeRole,
     pub(super) holdings: Holdings,
     /// Ports whose functions finish checksums for our sake.
     pub(super) with_other_checksums: BTreeSet<PortId>,
@@ -83,7 +85,7 @@ impl Desk {
         by_kernel: bool,
     ) -> Result<(Place, Given), OpenError> {
         if is_link(entry.id) {
-            return self.open_link(entry).await;
+            return self.open_link(entry, by_kernel).await;
         }
         let function = namespace_of(&entry.attachment);
         if self.io == PortIo::Tap {
@@ -111,13 +113,51 @@ impl Desk {
     }
 
     /// A link stays the host's, with all that its stack does there.
-    async fn open_link(&self, entry: &PortEntry) -> Result<(Place, Given), OpenError> {
+    async fn open_link(
+        &self,
+        entry: &PortEntry,
+        by_kernel: bool,
+    ) -> Result<(Place, Given), OpenError> {
         let interface = &entry.attachment.interface;
         if !self.links.matches(interface) {
             return Err(OpenError::NoLink { interface: interface.clone() });
         }
         let link = self.node.existing(interface).await?;
-        Ok((self.place(link.index)?, Given::link(self.node.namespace(), &link)?))
+        let known = self.steer_link(entry, &link, by_kernel).await;
+        Ok((self.place(link.index)?, Given::link(self.node.namespace(), &link, known)?))
+    }
+
+    /// Lets the kernel's program of a switch have what a link brings. At a host the engine takes it off its source
+    /// route anyway.
+    async fn steer_link(
+        &self,
+        entry: &PortEntry,
+        link: &LinkInfo,
+        by_kernel: bool,
+    ) -> Option<Known> {
+        let number = PortNumber::of_link(entry.id).filter(|_| self.role == NodeRole::Switch)?;
+        let is_short = port_io::longest_frame(link) <= LINK_FRAME_BYTES_MAX;
+        if let Some(fast_path) = self.fast_path.get().filter(|_| by_kernel && is_short) {
+            match fast_path.steer_link(number, link.index).await {
+                Ok(known) => return known,
+                Err(error) => {
+                    tracing::warn!(link = link.name, "the kernel passes nothing on by it: {error}");
+                    fast_path.forget(entry.id);
+                }
+            }
+        }
+        self.free_link(link.index).await;
+        None
+    }
+
+    /// Takes away what stands before a link, if it is the kernel's program.
+    async fn free_link(&self, interface: u32) {
+        // Of an interface that is gone nothing is left to be taken away.
+        if let Err(error) = tc::release_steering(&self.node, interface).await
+            && !error.is_not_found()
+        {
+            tracing::warn!(interface, "the kernel's program stays before a link: {error}");
+        }
     }
 
     async fn open_tap(
@@ -218,8 +258,10 @@ impl Desk {
         let left = self.holdings.take_left(id);
         if let Some(fast_path) = self.fast_path.get()
             && self.holdings.of(id).is_empty()
+            && let Some(known) = fast_path.forget(id)
+            && is_link(id)
         {
-            fast_path.forget(id);
+            self.free_link(known.interface).await;
         }
         let own = self.node.namespace().id().ok();
         // A TAP was never the node's: what the data plane has closed is gone, or who made it keeps it.

@@ -2,6 +2,7 @@
 //! know how an interface is found and what is loaded there.
 
 use super::{KernelPath, Node, PuntDevice};
+use catena_model::topology::NodeRole;
 use catena_protocol::message::{State, to_dataplane};
 
 impl Node {
@@ -45,8 +46,11 @@ impl Node {
         self.ports.hinder(if is_asked { &self.punt_device.hindrance } else { "" });
     }
 
-    /// Where the kernel repeats decisions, it does so for the tunnels of an IPv4 underlay too.
+    /// Where the kernel repeats decisions, it does so for the tunnels of an IPv4 underlay too. A switch has none.
     pub(super) fn follow_underlay(&mut self) {
+        if self.config.role == NodeRole::Switch {
+            return;
+        }
         if !self.config.underlay_address.to_canonical().is_ipv4() {
             return;
         }

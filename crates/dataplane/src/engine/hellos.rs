@@ -8,7 +8,7 @@ use crate::engine::transit::say;
 use catena_io::BufferPool;
 
 impl Engine {
-    /// Another number whenever a neighbour at a link has fallen silent, or speaks again.
+    /// Another number whenever a link is good for something else than before.
     #[must_use]
     #[inline]
     pub fn link_turns(&self) -> u64 {

@@ -260,6 +260,7 @@ impl Engine {
         self.has_turned |= !self.setups.is_empty();
         self.setups.align(|chain| tables.entries.chains.contains_key(&chain));
         self.tables = tables;
+        self.look_at_links();
     }
 
     /// Room for flows, which a node has from its first port or path on: a switch has neither, and remembers nothing.
@@ -303,6 +304,7 @@ impl Engine {
         self.made.clear();
         if self.transit.is_open() {
             self.transit.pass_on(input, (&self.slots, &mut self.counters), pool, out);
+            self.look_at_turned_links();
         }
         self.release_turned(pool, out);
         let mut said = None;
@@ -487,6 +489,7 @@ impl Engine {
         let health_ns = self.health.tick(now_ns, &mut self.due);
         let kernel_ns = self.tick_kernel_path(now_ns);
         let hello_ns = self.say_hello(now_ns, pool, out);
+        self.look_at_turned_links();
         if !self.due.is_empty() {
             let context = context!(self, now_ns, pool, Passing::default());
             prober::make(&mut self.due, &mut self.vector, context);

@@ -26,6 +26,7 @@ macro_rules! with_kernel {
                 counters: &mut $engine.counters,
                 proxy_flows: &mut $engine.proxy_flows,
                 affinity: &mut $engine.affinity,
+                links: &$engine.config.links,
             };
             Some($body)
         } else {
@@ -51,7 +52,7 @@ impl Engine {
     pub fn close_kernel_path(&mut self) -> Option<Box<dyn OffloadTables>> {
         with_kernel!(self, |kernel, with| {
             kernel.end_all(with);
-            kernel.settle(with.counters);
+            kernel.settle(with);
         });
         self.proxy_flows.note_turns(false);
         let KernelPath { mut kernel_tables, .. } = *self.kernel.take()?;
@@ -62,6 +63,25 @@ impl Engine {
     /// The interface of a port, for the kernel; none: the port has none that the kernel knows.
     pub fn set_kernel_port(&mut self, id: PortId, port: Option<KernelPort>) {
         with_kernel!(self, |kernel, with| kernel.port(id, port, with));
+        self.look_at_links();
+    }
+
+    /// Links are good for something else than before, or others: the kernel passes on by those that are sound.
+    pub(crate) fn look_at_links(&mut self) {
+        let has_turned = with_kernel!(self, |kernel, with| kernel.look_at_links(with));
+        if has_turned == Some(true)
+            && let Some(kernel) = self.kernel.as_deref()
+        {
+            self.transit.note_steered(kernel.steered());
+        }
+    }
+
+    /// The same, if any has turned since.
+    pub(crate) fn look_at_turned_links(&mut self) {
+        let links = &self.config.links;
+        if self.kernel.as_ref().is_some_and(|kernel| kernel.have_links_turned(links)) {
+            self.look_at_links();
+        }
     }
 
     /// The interface of the underlay that the kernel's program stands before; none: before none.
@@ -73,7 +93,7 @@ impl Engine {
     /// for it may be the kernel's now.
     pub fn transmitted(&mut self) {
         with_kernel!(self, |kernel, with| {
-            if kernel.transmitted() {
+            if kernel.transmitted(&mut self.transit.came_up, with.now_ns) {
                 kernel.hand_over(with);
             }
         });
@@ -81,9 +101,10 @@ impl Engine {
 
     /// Counts what the kernel has carried, so that counters are those of this moment.
     pub fn settle_kernel_path(&mut self) -> Option<KernelCounters> {
-        let kernel = self.kernel.as_deref_mut()?;
-        kernel.settle(&mut self.counters);
-        Some(kernel.counters())
+        with_kernel!(self, |kernel, with| {
+            kernel.settle(with);
+            kernel.counters()
+        })
     }
 
     /// Frames that the kernel has sent up since its program was loaded; none: it has none.
@@ -97,13 +118,15 @@ impl Engine {
         let is_listening =
             self.checks.are_on(now_ns) || self.follows.are_on(now_ns) || !self.captures.is_empty();
         let dead = self.health.dead();
-        with_kernel!(self, |kernel, with| {
+        let next_ns = with_kernel!(self, |kernel, with| {
             kernel.listen(is_listening, with);
             if let Some(dead) = dead {
                 kernel.note_health(dead, with);
             }
             kernel.tick(with)
-        })
+        });
+        self.look_at_links();
+        next_ns
     }
 
     /// New tables are about to be in force.

@@ -22,12 +22,13 @@ use crate::engine::vector::owner::{Owner, Passage};
 use catena_io::{Buffer, BufferPool};
 use catena_model::DropReason;
 use catena_model::account::{Created, Volume};
+use catena_model::kernel::Declined;
 use catena_model::program::Pathlet;
 use catena_model::topology::PortNumber;
 use catena_wire::source_route::hello::Hello;
 use catena_wire::source_route::native::TagKey;
 use catena_wire::source_route::polka::residues::Reducer;
-use catena_wire::source_route::{self, Next, SourceRouteError, sr_mpls};
+use catena_wire::source_route::{self, Next, Profile, SourceRouteError, sr_mpls};
 use std::sync::Arc;
 
 /// Port numbers, 0 among them, which nobody has.
@@ -42,6 +43,56 @@ enum Exit {
     Port(PortIndex),
     /// On under the header at this place among those that this node writes.
     Next(u8),
+}
+
+/// Where a frame leaves: by which number, what is there, and how it comes there.
+type Leaving = (u8, Exit, By);
+
+/// How a frame comes to its exit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// Its header names it.
+    Name,
+    /// The link that is named is not sound.
+    Detour,
+    /// Its header was at its end, and this node has written another one.
+    NextHeader,
+}
+
+/// Why frames that the kernel sends up are the engine's.
+const KEPT: [Declined; 3] = [Declined::RouteEnds, Declined::LinkUnsound, Declined::UnusualRoute];
+
+/// What came up from the kernel's program at links, since that was taken.
+#[derive(Default)]
+pub(crate) struct CameUp {
+    frames: u64,
+    /// Of those that the kernel has counted: the link, the profile and the port number.
+    counted: Vec<(u8, Profile, u8)>,
+    kept: [u64; KEPT.len()],
+}
+
+impl CameUp {
+    fn keep(&mut self, reason: Declined) {
+        for (frames, _) in self.kept.iter_mut().zip(KEPT).filter(|(_, one)| *one == reason) {
+            *frames += 1;
+        }
+    }
+
+    /// How many did.
+    pub(crate) fn take_frames(&mut self) -> u64 {
+        std::mem::take(&mut self.frames)
+    }
+
+    /// Those that the kernel has counted.
+    pub(crate) fn take_counted(&mut self) -> impl Iterator<Item = (u8, Profile, u8)> + '_ {
+        self.counted.drain(..)
+    }
+
+    /// Those that the engine keeps to itself, by why it does so.
+    pub(crate) fn take_kept(&mut self) -> impl Iterator<Item = (Declined, u64)> + use<> {
+        let kept = std::mem::take(&mut self.kept);
+        KEPT.into_iter().zip(kept).filter(|(_, frames)| *frames > 0)
+    }
 }
 
 /// The exits of one engine, made with the tables and not by packets.
@@ -59,6 +110,9 @@ pub(crate) struct Transit {
     /// The headers that this node writes in the place of those that are at their end.
     headers: Vec<(Arc<Pathlet>, NextHeader)>,
     board: Arc<LinkBoard>,
+    /// The links whose frames come by the kernel's program.
+    steered: Box<[bool; NUMBERS]>,
+    pub(crate) came_up: CameUp,
     /// Working memory.
     staying: Vec<Packet>,
 }
@@ -75,6 +129,8 @@ impl Transit {
             tag_key: *Positions::default().tag_key(),
             headers: Vec::new(),
             board,
+            steered: Box::new([false; NUMBERS]),
+            came_up: CameUp::default(),
             staying: Vec::with_capacity(VECTOR_PACKETS_MAX),
         }
     }
@@ -136,6 +192,12 @@ impl Transit {
         }
     }
 
+    /// These links' frames come by the kernel's program, and no others.
+    pub(crate) fn note_steered(&mut self, numbers: impl Iterator<Item = u8>) {
+        self.steered.fill(false);
+        numbers.for_each(|number| self.steered[usize::from(number)] = true);
+    }
+
     /// Is there any link?
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
@@ -171,20 +233,28 @@ impl Transit {
             }
             let Some(brought) = &mut brought else { continue };
             let bytes = packet.buffer.len() as u64;
-            match self.exit_of(&mut packet.buffer, brought) {
-                Ok((_, Exit::Port(port))) => {
+            let is_steered = self.steered[usize::from(brought.number.get())];
+            if is_steered {
+                self.note_arrival(brought.number.get(), &packet);
+            }
+            let leaving = self.exit_of(&mut packet.buffer, brought);
+            if is_steered && let Ok(leaving) = leaving {
+                self.note_kept(leaving, packet.arrived);
+            }
+            match leaving {
+                Ok((_, Exit::Port(port), _)) => {
                     brought.has_passed = true;
                     packet.arrived = Arrived::AtExit(port);
                     self.staying.push(packet);
                     continue;
                 }
                 // A link is what a header of this node's own leads to.
-                Ok((_, Exit::Next(_))) => {
+                Ok((_, Exit::Next(_), _)) => {
                     counters.dropped(brought.owner, None, DropReason::UnknownExit, 1);
                     ended = Some(DropReason::UnknownExit);
                     pool.put(packet.buffer);
                 }
-                Ok((number, Exit::Link { slot, owner: to, batch })) => {
+                Ok((number, Exit::Link { slot, owner: to, batch }, _)) => {
                     brought.held += 1;
                     brought.has_passed = true;
                     let batch = batch.unwrap_or_else(|| {
@@ -236,15 +306,44 @@ impl Transit {
         })
     }
 
-    /// A node's step of one frame: the port number by which it leaves, and what is there.
+    /// A frame came up from the kernel.
+    fn note_arrival(&mut self, link: u8, packet: &Packet) {
+        self.came_up.frames += 1;
+        if packet.arrived != (Arrived::FromKernel { is_counted: true }) {
+            return;
+        }
+        let bytes = packet.buffer.bytes();
+        let next = source_route::next(bytes, &self.reducers).ok();
+        let named = source_route::profile(bytes).zip(next.and_then(Next::port));
+        self.came_up.counted.extend(named.map(|(profile, number)| (link, profile, number)));
+    }
+
+    /// Why is it the engine's?
+    fn note_kept(&mut self, (number, exit, by): Leaving, arrived: Arrived) {
+        match exit {
+            Exit::Port(_) | Exit::Next(_) => self.came_up.keep(Declined::RouteEnds),
+            Exit::Link { .. } if by == By::NextHeader => self.came_up.keep(Declined::RouteEnds),
+            Exit::Link { .. } if by == By::Detour || !self.steered[usize::from(number)] => {
+                self.came_up.keep(Declined::LinkUnsound);
+            }
+            Exit::Link { .. } if arrived == Arrived::Plainly => {
+                self.came_up.keep(Declined::UnusualRoute);
+            }
+            Exit::Link { .. } => {}
+        }
+    }
+
+    /// A node's step of one frame.
     #[inline]
-    fn exit_of(&self, buffer: &mut Buffer, brought: &Brought) -> Result<(u8, Exit), DropReason> {
+    fn exit_of(&self, buffer: &mut Buffer, brought: &Brought) -> Result<Leaving, DropReason> {
         if !brought.is_known {
             return Err(DropReason::UnknownNeighbour);
         }
         let mut number = step(buffer, &self.reducers)?;
         let mut exit = self.exits[usize::from(number)].ok_or(DropReason::UnknownExit)?;
+        let mut by = By::Name;
         if let Exit::Next(place) = exit {
+            by = By::NextHeader;
             let (_, next) = self.headers.get(usize::from(place)).ok_or(DropReason::UnknownExit)?;
             next.put(buffer, &self.tag_key)?;
             number = next.first().get();
@@ -253,9 +352,10 @@ impl Transit {
         match exit {
             // Of one that is open it has been asked.
             Exit::Link { batch: None, .. } if self.board.use_of(number) != Use::Sound => {
-                self.go_round(buffer, number)
+                let (taken, exit) = self.go_round(buffer, number)?;
+                Ok((taken, exit, By::Detour))
             }
-            _ => Ok((number, exit)),
+            _ => Ok((number, exit, by)),
         }
     }
 

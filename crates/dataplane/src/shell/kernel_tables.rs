@@ -3,7 +3,7 @@
 
 use super::clock;
 use crate::engine::{HandOver, Losses, OffloadTables, Passed};
-use catena_fastpath::{Event, FlowKey, Settings, Tables, Transform};
+use catena_fastpath::{Event, FlowKey, Guard, Settings, Tables, Transform, Way};
 use catena_model::account::Volume;
 use catena_model::limits::KERNEL_FLOWS_MAX;
 use std::collections::{HashMap, VecDeque};
@@ -33,6 +33,7 @@ impl KernelTables {
         for key in left {
             tables.remove(&key)?;
         }
+        tables.transits().forget_all();
         let free = (1..tables.gates_max()).collect();
         let lost_before = lost(&tables);
         let gates = HashMap::new();
@@ -71,7 +72,7 @@ impl OffloadTables for KernelTables {
     }
 
     fn guards(&self) -> u32 {
-        self.tables.slots_max()
+        self.tables.slots_max().saturating_sub(self.places().into())
     }
 
     fn serve_underlay(&mut self, own: Option<Ipv4Addr>) {
@@ -158,6 +159,45 @@ impl OffloadTables for KernelTables {
             copies_refused: now.copies_refused.saturating_sub(before.copies_refused),
             strays: now.strays.saturating_sub(before.strays),
         }
+    }
+
+    fn places(&self) -> u8 {
+        self.tables.transits().places()
+    }
+
+    fn set_place(&mut self, number: u8, place: Option<u8>) {
+        self.tables.transits().set_place(number, place);
+    }
+
+    fn end_place(&mut self, place: u8) -> Guard {
+        // Behind those of all that flows depend on.
+        let slot = self.guards() + u32::from(place);
+        self.tables.bump(slot);
+        self.tables.guard(slot)
+    }
+
+    fn divide_by(&mut self, pass: u8, polynomial: u32) {
+        self.tables.transits().divide_by(pass, polynomial);
+    }
+
+    fn let_pass(&mut self, way: Way, interface: u32, guards: [Guard; 2]) {
+        self.tables.transits().set(way, interface, guards);
+    }
+
+    fn let_none_pass(&mut self, way: Way) {
+        self.tables.transits().clear(way);
+    }
+
+    fn counted(&mut self, way: Way) -> u64 {
+        self.tables.transits().gate(way).map_or(0, |gate| gate.count())
+    }
+
+    fn open_way(&mut self, way: Way, forwarded: u64) -> bool {
+        self.tables.transits().gate(way).is_some_and(|gate| gate.open_after(forwarded))
+    }
+
+    fn passed_on(&mut self, way: Way) -> Volume {
+        self.tables.transits().passed(way)
     }
 }
 

@@ -71,6 +71,8 @@ pub(super) enum Order {
     ForgetCatch { token: u64, done: SyncSender<()> },
     /// About the probes of a check.
     Check { question: CheckQuestion, done: SyncSender<Result<Vec<Sighting>, String>> },
+    /// Something was plugged into links, or out.
+    LinksTurned,
     /// The controller has answered for flows.
     SetUp(Vec<FlowAnswer>),
     /// The controller can be asked for flows, or not any more.

@@ -455,6 +455,7 @@ impl Worker {
                 self.transmit();
                 done.send(answer).ok();
             }
+            Order::LinksTurned => self.engine.look_at_links(),
             Order::SetUp(answers) => {
                 let now_ns = self.now_ns();
                 self.engine.set_up(&answers, now_ns, &mut self.pool, &mut self.output);

@@ -93,7 +93,7 @@ impl Twin {
         interfaces: &[u32],
         report: Report,
     ) -> Self {
-        let sizes = Sizes { flows: 4_096, slots: 512, gates: 4_097, accounts };
+        let sizes = Sizes { flows: 4_096, slots: 512, gates: 4_097, accounts, places: 0 };
         let program = Program::load(sizes).unwrap();
         let given = || -> Vec<OwnedFd> {
             program.tables().map(|fd| fd.try_clone_to_owned().unwrap()).collect()
@@ -108,7 +108,9 @@ impl Twin {
         let now_ns = 1_000_000_000;
         let here = (1..).zip(&town.ports).zip(interfaces).filter(|((_, port), _)| port.node == 0);
         for ((number, _), interface) in here {
-            tables.set_port(*interface, catena_fastpath::Port { number, is_watched: 0 }).unwrap();
+            tables
+                .set_port(*interface, catena_fastpath::Port { number, is_watched: 0, link: 0 })
+                .unwrap();
         }
         let (is_rough, dead) = (false, None);
         let mut twin = Self {

@@ -32,7 +32,7 @@ pub(crate) fn in_namespace(work: impl FnOnce(&Program, &Tables) + Send) {
     run_in(&namespace, || {
         let (program, tables) = load();
         tables.set_settings(Settings { punt_ifindex: PUNT, ..Settings::default() });
-        tables.set_port(LOOPBACK, Port { number: PORT.into(), is_watched: 0 }).unwrap();
+        tables.set_port(LOOPBACK, Port { number: PORT.into(), is_watched: 0, link: 0 }).unwrap();
         work(&program, &tables);
     })
     .unwrap();
@@ -136,11 +136,11 @@ fn what_is_off_watched_or_no_port_is_not_forwarded() {
         tables.set_settings(Settings { is_off: 1, ..settings });
         assert_eq!(verdict(program, &flow(1)), up(Event::Watched));
         tables.set_settings(settings);
-        tables.set_port(LOOPBACK, Port { number: PORT.into(), is_watched: 1 }).unwrap();
+        tables.set_port(LOOPBACK, Port { number: PORT.into(), is_watched: 1, link: 0 }).unwrap();
         assert_eq!(verdict(program, &flow(1)), up(Event::Watched));
         tables.clear_port(LOOPBACK).unwrap();
         assert_eq!(verdict(program, &flow(1)), Verdict::End);
-        tables.set_port(LOOPBACK, Port { number: PORT.into(), is_watched: 0 }).unwrap();
+        tables.set_port(LOOPBACK, Port { number: PORT.into(), is_watched: 0, link: 0 }).unwrap();
         assert_eq!(verdict(program, &flow(1)), Verdict::Leave(Kind::Transmit, 1));
         tables.set_settings(Settings::default());
         assert_eq!(verdict(program, &flow(2)), Verdict::End, "no way up");

@@ -175,7 +175,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let (program, tables) = load();
-        tables.set_port(LOOPBACK, Port { number: PORT.into(), is_watched: 0 }).unwrap();
+        tables.set_port(LOOPBACK, Port { number: PORT.into(), is_watched: 0, link: 0 }).unwrap();
         tables.add_source(OTHER, SENDER).unwrap();
         tables.set_settings(Settings {
             punt_ifindex: PUNT,

@@ -37,7 +37,7 @@ fn what_is_put_into_the_tables_is_found_there_until_it_is_taken_out() {
     let settings = Settings { punt_ifindex: 5, is_off: 0, underlay_address: 6, queue_frames: 0 };
     tables.set_settings(settings);
     assert_eq!(tables.settings(), settings);
-    tables.set_port(3, Port { number: 1, is_watched: 0 }).unwrap();
+    tables.set_port(3, Port { number: 1, is_watched: 0, link: 0 }).unwrap();
     assert!(tables.clear_port(3).unwrap() && !tables.clear_port(3).unwrap());
 }
 
@@ -48,7 +48,7 @@ fn another_process_takes_over_what_still_is_in_the_kernel_and_nothing_that_is_go
     );
     let (program, tables) = load();
     tables.install(&key(1), &transform(), None).unwrap();
-    tables.set_port(3, Port { number: 9, is_watched: 0 }).unwrap();
+    tables.set_port(3, Port { number: 9, is_watched: 0, link: 0 }).unwrap();
     let identifiers = program.identifiers().unwrap();
     let adopted = Program::adopt(&identifiers).unwrap();
     assert_eq!(adopted.identifiers().unwrap(), identifiers);

@@ -30,7 +30,7 @@ macro_rules! needs_privilege {
 pub(crate) use needs_privilege;
 
 /// Small tables, so that their ends are met.
-const SIZES: Sizes = Sizes { flows: 1_024, slots: 64, gates: 16, accounts: 64 };
+const SIZES: Sizes = Sizes { flows: 1_024, slots: 64, gates: 16, accounts: 64, places: 8 };
 
 fn load() -> (Program, Tables) {
     let program = Program::load(SIZES).unwrap();

@@ -106,7 +106,9 @@ impl Stand {
         host.links.set_up(far).await.unwrap();
         host.links.add_address(far, seat.address.into(), 24).await.unwrap();
         let ifindex = self.host.index(near).await;
-        self.tables.set_port(ifindex, Port { number: number.into(), is_watched: 0 }).unwrap();
+        self.tables
+            .set_port(ifindex, Port { number: number.into(), is_watched: 0, link: 0 })
+            .unwrap();
         tc::steer_ingress(&self.host.links, ifindex, self.program.for_port().as_fd())
             .await
             .unwrap();

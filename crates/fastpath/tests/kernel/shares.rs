@@ -15,7 +15,7 @@ const FLOOD: u32 = 100;
 
 /// So many frames of new flows come in at the port with this number; how many go up?
 fn flood(program: &Program, tables: &Tables, number: u16) -> u64 {
-    tables.set_port(LOOPBACK, Port { number: number.into(), is_watched: 0 }).unwrap();
+    tables.set_port(LOOPBACK, Port { number: number.into(), is_watched: 0, link: 0 }).unwrap();
     let before = tables.queues().of(number);
     let mut up = 0;
     for one in 0..FLOOD {
@@ -108,7 +108,7 @@ fn what_has_no_place_is_not_waited_for_and_a_flow_of_the_kernels_needs_none() {
     in_namespace(|program, tables| {
         let frame = flow(1);
         let run = || program.rehearse(Hook::Port, LOOPBACK, &frame, None, 1).unwrap().verdict;
-        tables.set_port(LOOPBACK, Port { number: 1, is_watched: 0 }).unwrap();
+        tables.set_port(LOOPBACK, Port { number: 1, is_watched: 0, link: 0 }).unwrap();
         let list = Transform::default().then(Operation::transmit(LOOPBACK)).unwrap();
         let key = Sight::at_port(1, &frame, None).unwrap().key;
         tables.queues().limit(PLACES);

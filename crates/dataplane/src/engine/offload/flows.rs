@@ -38,7 +38,7 @@ pub(super) struct Flow {
 pub(super) const UNDER_WAY_NS: u64 = 100_000_000;
 /// A flow whose counted packets have not all arrived by then has lost some on their way up, in
 /// nanoseconds.
-const LOST_NS: u64 = 1_000_000_000;
+pub(super) const LOST_NS: u64 = 1_000_000_000;
 
 /// What the memory of a key still has to be told.
 #[derive(Default)]

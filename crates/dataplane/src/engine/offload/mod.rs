@@ -15,6 +15,7 @@ mod offload_tables;
 mod report;
 mod room;
 mod transform;
+mod transits;
 mod translate;
 
 pub use offload_tables::{HandOver, Losses, OffloadTables, Passed};
@@ -25,9 +26,11 @@ use crate::engine::action::effects::Noted;
 use crate::engine::packet::index::{PortIndex, UNTOLD_NETWORK};
 use crate::engine::packet::{Arrived, Origin, Packet, PortSlot};
 use crate::engine::state::affinity::FlowAffinity;
+use crate::engine::state::link_board::LinkBoard;
 use crate::engine::state::proxy_flows::{Key, ProxyFlows};
 use crate::engine::tables::Tables;
 use crate::engine::tables::descent::Dependency;
+use crate::engine::transit::CameUp;
 use crate::engine::vector::decision::Exit;
 use accounts::Accounts;
 use catena_fastpath::FlowKey;
@@ -41,6 +44,7 @@ use guards::Guards;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 use transform::{KernelUnderlay, Tunnels};
+use transits::Transits;
 use translate::{Translation, Translator};
 
 /// How long a transform stays that nothing passes by, in nanoseconds.
@@ -113,6 +117,7 @@ pub(crate) struct KernelPath {
     dead: BTreeSet<InstanceId>,
     is_listening: bool,
     next_round_ns: u64,
+    transits: Transits,
     counters: KernelCounters,
 }
 
@@ -124,6 +129,7 @@ pub(crate) struct OffloadContext<'e> {
     pub(crate) counters: &'e mut Counters,
     pub(crate) proxy_flows: &'e mut ProxyFlows,
     pub(crate) affinity: &'e mut FlowAffinity,
+    pub(crate) links: &'e LinkBoard,
 }
 
 impl OffloadContext<'_> {
@@ -166,6 +172,7 @@ impl KernelPath {
             dead: BTreeSet::new(),
             is_listening: false,
             next_round_ns: 0,
+            transits: Transits::default(),
             counters: KernelCounters::default(),
         }
     }
@@ -335,8 +342,14 @@ impl KernelPath {
         }
     }
 
-    /// What the engine handed out has been given to the ports. Does any flow wait?
-    pub(crate) fn transmitted(&mut self) -> bool {
+    /// What the engine handed out has been given to the ports. Does any flow wait? `came_up`: from links.
+    pub(crate) fn transmitted(&mut self, came_up: &mut CameUp, now_ns: u64) -> bool {
+        self.counters.punted += came_up.take_frames();
+        for (reason, frames) in came_up.take_kept() {
+            *self.counters.declined.entry(reason).or_default() += frames;
+        }
+        let counted = came_up.take_counted();
+        self.transits.note_forwarded(counted, now_ns, &mut *self.kernel_tables);
         for key in self.counted.drain(..) {
             self.flows.note_forwarded(&key);
         }
@@ -391,6 +404,8 @@ impl KernelPath {
         }
         self.remove(&idle, with);
         self.hand_over(with);
+        self.transits.hand_over(now_ns, &mut *self.kernel_tables);
+        self.settle_transits(with);
         self.next_round_ns
     }
 
@@ -435,7 +450,8 @@ impl KernelPath {
             self.guards.forget(dependency, &mut *self.kernel_tables);
         }
         self.declined.clear();
-        self.settle(with.counters);
+        self.settle(with);
+        self.transits.end_others(&new.exits, &mut *self.kernel_tables);
         self.tell_underlay(new);
     }
 
@@ -517,6 +533,28 @@ impl KernelPath {
     pub(crate) fn end_all(&mut self, with: &mut OffloadContext<'_>) {
         let all: BTreeSet<Dependency> = self.guards.all().map(|(one, _)| one).collect();
         self.end(&all, with);
+        self.transits.end_all(&mut *self.kernel_tables);
+    }
+
+    /// Lets frames pass from link to link where both are good for that now, and no others. Answers whether that is
+    /// otherwise than before.
+    pub(crate) fn look_at_links(&mut self, with: &mut OffloadContext<'_>) -> bool {
+        self.transits.look(&self.ports, with, &mut *self.kernel_tables)
+    }
+
+    /// Have links turned since it looked?
+    pub(crate) fn have_links_turned(&self, links: &LinkBoard) -> bool {
+        self.transits.have_turned(links)
+    }
+
+    /// The numbers of the links whose frames come by the kernel's program.
+    pub(crate) fn steered(&self) -> impl Iterator<Item = u8> + '_ {
+        self.transits.steered()
+    }
+
+    fn settle_transits(&mut self, with: &mut OffloadContext<'_>) {
+        let carried = self.transits.settle(with, &mut *self.kernel_tables);
+        self.counters.carried.merge(carried);
     }
 
     /// Instances that died or came back change their paths.
@@ -569,8 +607,9 @@ impl KernelPath {
     }
 
     /// Counts what the kernel has carried since the last time.
-    pub(crate) fn settle(&mut self, counters: &mut Counters) {
-        let carried: Volume = self.accounts.settle(&mut *self.kernel_tables, counters);
+    pub(crate) fn settle(&mut self, with: &mut OffloadContext<'_>) {
+        let carried: Volume = self.accounts.settle(&mut *self.kernel_tables, with.counters);
         self.counters.carried.merge(carried);
+        self.settle_transits(with);
     }
 }

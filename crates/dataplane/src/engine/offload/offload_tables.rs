@@ -1,7 +1,7 @@
 //! The kernel's tables, as the engine sees them. Knows verbs and numbers; refuses to know
 //! descriptors: the shell opens it, tests build one of their own.
 
-use catena_fastpath::{FlowKey, Transform};
+use catena_fastpath::{FlowKey, Guard, Transform, Way};
 use catena_model::account::Volume;
 use std::net::Ipv4Addr;
 
@@ -88,4 +88,32 @@ pub trait OffloadTables: Send {
 
     /// What has been lost since they were opened.
     fn losses(&mut self) -> Losses;
+
+    /// Links that have a place, by which frames are passed on; 0: the kernel passes none on.
+    fn places(&self) -> u8;
+
+    /// The link with this number has this place; none: it has none.
+    fn set_place(&mut self, number: u8, place: Option<u8>);
+
+    /// Ends all that passes a place, and answers what holds from now on.
+    fn end_place(&mut self, place: u8) -> Guard;
+
+    /// Divides the numbers of ways of a pass by this polynomial; 0: by none.
+    fn divide_by(&mut self, pass: u8, polynomial: u32);
+
+    /// Lets frames pass by an interface while the guards hold. It waits: they come up, marked as counted, until
+    /// [`OffloadTables::open_way`] succeeds.
+    fn let_pass(&mut self, way: Way, interface: u32, guards: [Guard; 2]);
+
+    /// Sends all frames of a way up.
+    fn let_none_pass(&mut self, way: Way);
+
+    /// Frames of a way that came up marked as counted, since the program was loaded.
+    fn counted(&mut self, way: Way) -> u64;
+
+    /// Lets frames pass from now on, if no more than so many were counted. False: others are on their way up.
+    fn open_way(&mut self, way: Way, forwarded: u64) -> bool;
+
+    /// What has passed by a way, as it came, since the program was loaded.
+    fn passed_on(&mut self, way: Way) -> Volume;
 }

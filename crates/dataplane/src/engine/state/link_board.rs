@@ -89,7 +89,7 @@ pub struct LinkBoard {
     silences: [AtomicU64; NUMBERS],
     /// The link has brought what goes on, since it was looked at last.
     brought: [AtomicBool; NUMBERS],
-    /// More with each link whose neighbour is silent or speaks again.
+    /// More with each link whose neighbour is silent, speaks again or is forgotten, and when something is plugged in or out.
     turns: AtomicU64,
     sessions: Mutex<Sessions>,
 }
@@ -182,6 +182,7 @@ impl LinkBoard {
     /// Nothing is plugged into these links, and something into all others.
     pub fn set_dark(&self, dark: &[PortNumber]) {
         let mut sessions = self.sessions();
+        let mut has_turned = false;
         for number in 0..NUMBERS {
             let is_dark = dark.iter().any(|one| usize::from(one.get()) == number);
             if self.is_dark(number) == is_dark {
@@ -192,7 +193,9 @@ impl LinkBoard {
             let known = if sessions.key.is_none() { flag::KNOWN } else { 0 };
             let dark = if is_dark { flag::DARK } else { 0 };
             self.states[number].store(known | dark, Ordering::Relaxed);
+            has_turned = true;
         }
+        self.turns.fetch_add(has_turned.into(), Ordering::Relaxed);
     }
 
     /// Takes a word that a link has brought; an answer, if one is due at once.
@@ -311,12 +314,14 @@ impl LinkBoard {
             self.turns.fetch_add(1, Ordering::Relaxed);
         } else if session.missed == FORGOTTEN_MISSES {
             self.states[number].fetch_and(flag::DARK, Ordering::Relaxed);
+            self.turns.fetch_add(1, Ordering::Relaxed);
             return true;
         }
         false
     }
 
-    /// Another number whenever a neighbour has fallen silent, or speaks again.
+    /// Another number whenever a neighbour has fallen silent, speaks again or is forgotten, or something was plugged in
+    /// or out.
     #[must_use]
     pub fn turns(&self) -> u64 {
         self.turns.load(Ordering::Relaxed)

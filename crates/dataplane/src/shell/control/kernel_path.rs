@@ -20,9 +20,17 @@ use std::time::{Duration, Instant};
 
 /// Descriptors of the kernel's tables and programs in one message.
 const KERNEL_PARTS_MAX: usize = 15;
-/// The ring of all ports together.
-const PUNT_RING: RingConfig =
-    RingConfig { slots: NODE_FRAMES_COMING_UP_MAX, slot_bytes: RING_SLOT_BYTES_DEFAULT };
+/// The tag in front of frames that come up.
+const PUNT_TAG_BYTES: u32 = 4;
+
+/// The ring of all ports together, for frames of so many bytes; 0: for super-frames.
+fn punt_ring(longest: u32) -> RingConfig {
+    let slot_bytes = match longest {
+        0 => RING_SLOT_BYTES_DEFAULT,
+        longest => RingConfig::of_frames(longest.saturating_add(PUNT_TAG_BYTES)).slot_bytes,
+    };
+    RingConfig { slots: NODE_FRAMES_COMING_UP_MAX, slot_bytes }
+}
 
 /// How long the kernel path waits for ports: what it sends up waits with it.
 const OPENING_MAX: Duration = Duration::from_secs(2);
@@ -73,7 +81,7 @@ impl Control {
             )));
         }
         let programs = tables.split_off(tables.len().min(given.tables as usize));
-        let ring = match PacketRing::map(socket, PUNT_RING) {
+        let ring = match PacketRing::map(socket, punt_ring(given.frame_bytes_max)) {
             Ok(ring) => Box::new(ring),
             Err(error) => return Ok(Some(format!("the punt ring cannot be made: {error}"))),
         };

@@ -3,6 +3,7 @@
 
 use super::Control;
 use crate::engine::LinkBoard;
+use crate::shell::order::Order;
 use catena_model::topology::PortNumber;
 use catena_protocol::message::{LinkCarriers, LinksUnheard, from_dataplane};
 use std::collections::BTreeSet;
@@ -50,7 +51,13 @@ impl Control {
         let is_dark = |number: &PortNumber| {
             self.links.dark.contains(number) || !self.attached.contains_key(&number.link_id())
         };
+        let before = self.links.board.turns();
         self.links.board.set_dark(&numbers().filter(is_dark).collect::<Vec<_>>());
+        // What the kernel passes on it must not go on with.
+        if self.links.board.turns() != before && self.kernel_path.is_some() {
+            (0..self.workers.count())
+                .for_each(|worker| self.workers.tell(worker, Order::LinksTurned));
+        }
     }
 
     /// Tells the agent at which links nobody is heard, if that is news.
