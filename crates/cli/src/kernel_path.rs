@@ -11,10 +11,12 @@ const CAUSES_MAX: usize = 3;
 /// One line of `catena status`; none: the node has no kernel path.
 pub(crate) fn in_one_line(counters: &NodeCounters) -> Option<String> {
     let kernel = counters.dataplane.kernel.as_ref()?;
-    let KernelCounters { flows, flows_max, carried, punted, evicted, .. } = &**kernel;
+    let KernelCounters { carried, punted, evicted, .. } = &**kernel;
     let mut line = format!(
-        "{}: {flows} of {flows_max} flows, carried {} packets, {punted} came up",
-        counters.node, carried.packets
+        "{}: {}, carried {} packets, {punted} came up",
+        counters.node,
+        fill(kernel),
+        carried.packets
     );
     for (count, what) in losses(kernel).into_iter().chain([(*evicted, "evicted")]) {
         if count > 0 {
@@ -40,9 +42,8 @@ pub(crate) fn in_full(node: &NodeName, kernel: Option<&KernelCounters>) -> Vec<S
         losses(kernel).iter().map(|(count, what)| format!("{count} {what}")).collect();
     vec![
         format!(
-            "kernel path  {} of {} flows; installed {}, aged {}, ended {}, evicted {}, crowded out {}",
-            kernel.flows,
-            kernel.flows_max,
+            "kernel path  {}; installed {}, aged {}, ended {}, evicted {}, crowded out {}",
+            fill(kernel),
             kernel.installed,
             kernel.aged,
             kernel.ended,
@@ -54,6 +55,14 @@ pub(crate) fn in_full(node: &NodeName, kernel: Option<&KernelCounters>) -> Vec<S
         format!("lost         {}", lost.join(", ")),
         format!("declined     {}", if kept.is_empty() { "none" } else { &kept }),
     ]
+}
+
+/// Flows that the kernel repeats; at switches there are none, and it passes on by links.
+fn fill(KernelCounters { flows, flows_max, .. }: &KernelCounters) -> String {
+    match flows_max {
+        0 => "between links".into(),
+        _ => format!("{flows} of {flows_max} flows"),
+    }
 }
 
 /// What was lost in the kernel, each with its words.
@@ -124,6 +133,11 @@ mod tests {
             in_one_line(&node(Some(lossy))).unwrap(),
             "host1: 12 of 65536 flows, carried 1000 packets, 40 came up, 7 lost on the way up (ring full), \
              2 at no port's interface"
+        );
+        let switch = KernelCounters { flows_max: 0, declined: BTreeMap::new(), ..kernel() };
+        assert_eq!(
+            in_one_line(&node(Some(switch))).unwrap(),
+            "host1: between links, carried 1000 packets, 40 came up"
         );
         assert_eq!(in_one_line(&node(None)), None);
     }

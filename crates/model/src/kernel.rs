@@ -84,7 +84,7 @@ impl Declined {
 pub struct KernelCounters {
     /// Flows that the kernel repeats now, those on their way to it included.
     pub flows: u64,
-    /// Flows that the kernel can hold.
+    /// Flows that the kernel can hold; 0 at a switch, where it passes frames on from link to link.
     pub flows_max: u64,
     /// Transforms put in.
     pub installed: u64,

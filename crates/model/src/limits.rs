@@ -162,7 +162,7 @@ limits! {
     PATH_ID_QUARANTINE_BLUEPRINTS: u64 = 16, "blueprints",
         "How many blueprints must follow the removal of a path before its identifier is used again.";
     NODE_LINKS_MAX: usize = 255, "links",
-        "Links and ports of functions of a node that have a port number: a source route has 8 bits for each, and 0 is none.";
+        "Links, ports of functions and headers of a node that have a port number: a source route has 8 bits for each, and 0 is none.";
     NODE_LINKS_TOLD_MAX: usize = 512, "links",
         "Links that a node tells of: those that get no number are named, too.";
     LINK_NEIGHBOURS_MAX: usize = 8, "neighbours",

@@ -4,7 +4,7 @@
 //! An edge is told first, the last on a way before the others: until it runs a program with its header, none leads to
 //! that, and what led to another one stays.
 
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::Ledger;
 use crate::port_numbers::{GivenPathlet, NumberBooks, PortNumbers};
 use crate::route::{Border, pathlets};
@@ -112,7 +112,7 @@ pub(crate) fn cut(
     let Carried { from, to, by, .. } = way;
     let most = by.route_ports_max();
     let writes =
-        |node: &NodeName| inventory.switches.get(node).is_some_and(|facts| facts.writes_headers());
+        |node: &NodeName| inventory.switches.get(node).is_some_and(NodeFacts::writes_headers);
     let border = |leg: &CableEnd| if writes(&leg.node) { Border::Named } else { Border::No };
     let borders: Vec<Border> = legs.iter().map(border).chain([Border::No]).collect();
     let parts = pathlets(&borders, most);
@@ -209,7 +209,7 @@ pub(crate) fn why_unwritten(
 
 /// Brings borders, and the numbers of what edges write, to the ways that paths go by.
 pub(crate) fn follow(ledger: &mut Ledger, inventory: &Inventory) {
-    let edges = inventory.switches.values().any(|facts| facts.writes_headers());
+    let edges = inventory.switches.values().any(NodeFacts::writes_headers);
     let are_left = ledger.port_numbers.values().any(|book| book.has_pathlets());
     if !edges && !are_left && ledger.borders.is_empty() {
         return;

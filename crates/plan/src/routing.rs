@@ -1,7 +1,7 @@
 //! Whether packets have a way to the functions of a chain, where it goes by source routes; if not, why. Knows ways and
 //! port numbers; refuses to know when a path turns.
 
-use crate::borders::{Carried, cut, first_header, why_unwritten};
+use crate::borders::{self, Carried, cut, first_header};
 use crate::graph::Graphs;
 use crate::intent::Intent;
 use crate::inventory::Inventory;
@@ -89,24 +89,37 @@ pub(crate) fn why_unready(
     inventory: &Inventory,
     path: &PathRecord,
 ) -> Option<String> {
-    let by = path.encapsulation;
-    let sends = path.sends();
-    let all = || {
-        sends.iter().flat_map(|(port, send)| {
-            let origins = send.origins(inventory.nodes.keys()).into_iter();
-            origins.map(move |from| Carried { from, to: &send.to, port: *port, by })
-        })
-    };
-    let mut unwritten = all().filter_map(|way| why_unwritten(ledger, inventory, way));
-    if let Some(why) = unwritten.next() {
+    if let Some(why) = why_unwritten(ledger, inventory, path) {
         return Some(why);
     }
-    let mut ways = all().map(|way| (&ledger.ways, way.from, way.to));
+    let sends = path.sends();
+    let mut ways = sends.iter().flat_map(|(_, send)| {
+        let origins = send.origins(inventory.nodes.keys()).into_iter();
+        origins.map(move |from| (&ledger.ways, from, &send.to))
+    });
     let node = ways.find_map(|way| undivided(way, ledger, inventory, path.encapsulation))?;
     Some(format!(
         "{}: it lies on a way of the chain, and does not know yet what it divides numbers of ways by",
         node_reason(inventory, node)
     ))
+}
+
+/// Which edge on the ways of a path does not know yet which header to write, so that packets have none, and why; none:
+/// they have.
+pub(crate) fn why_unwritten(
+    ledger: &Ledger,
+    inventory: &Inventory,
+    path: &PathRecord,
+) -> Option<String> {
+    let by = path.encapsulation;
+    path.sends().iter().find_map(|(port, send)| {
+        let origins = send.origins(inventory.nodes.keys()).into_iter();
+        let mut ways = origins.map(|from| Carried { from, to: &send.to, port: *port, by });
+        ways.find_map(|way| match first_header(ledger, way) {
+            Some(_) => None,
+            None => borders::why_unwritten(ledger, inventory, way),
+        })
+    })
 }
 
 /// A way, by its two ends.

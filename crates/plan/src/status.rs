@@ -7,7 +7,7 @@ use crate::graph::{Graphs, groups};
 use crate::intent::Intent;
 use crate::inventory::Inventory;
 use crate::ledger::{Ledger, PathPhase, PathRecord};
-use crate::routing::{render_routed, why_unready};
+use crate::routing::{render_routed, why_unready, why_unwritten};
 use crate::ways::Roads;
 use catena_model::id::ChainId;
 use catena_model::status::{ChainState, ChainStatus};
@@ -53,7 +53,16 @@ pub fn chain_status(
     }
     match lagging(current, inventory, &classified) {
         Some((_, node)) => status(waiting_state, node_reason(inventory, &node)),
-        None => status(ChainState::Active, absence(inventory, &classified)),
+        None => {
+            let ledger = &current.ledger;
+            let paths = classified.iter();
+            let mut unwritten =
+                paths.filter_map(|(_, path)| why_unwritten(ledger, inventory, path));
+            match unwritten.next() {
+                Some(why) => status(ChainState::Degraded, why),
+                None => status(ChainState::Active, absence(inventory, &classified)),
+            }
+        }
     }
 }
 

@@ -163,7 +163,6 @@ impl Town {
                 &state,
                 "--underlay",
                 &underlay,
-                "--no-fastpath",
             ];
             let node = self.nodes[place].clone();
             self.start(&node, CATENA, &words);

@@ -64,7 +64,8 @@ impl OffloadTables for KernelTables {
     }
 
     fn flows(&self) -> u32 {
-        self.tables.flows_max().min(KERNEL_FLOWS_MAX)
+        // A switch passes on by links, and has no flow.
+        if self.places() > 0 { 0 } else { self.tables.flows_max().min(KERNEL_FLOWS_MAX) }
     }
 
     fn accounts(&self) -> u32 {

@@ -230,6 +230,34 @@ fn a_chain_waits_for_an_edge_that_does_not_know_its_header_and_names_it() {
 }
 
 #[test]
+fn a_way_that_turns_over_an_edge_that_is_away_leaves_the_chain_degraded_with_its_name() {
+    let (mut world, mut fabric) = row(7);
+    fabric.plug(&node(1), &switch(7));
+    mark(&mut world, &[6], true);
+    fabric.settle(&mut world);
+    let chain = chain_by(&mut world, 1, &[12], SAFE);
+    fabric.settle(&mut world);
+    assert_active(&world, chain);
+    assert_eq!(told(&headers(&world, chain)).len(), 1);
+    fabric.wires.last_mut().unwrap().is_up = false;
+    let running = programs(&world);
+    let nodes: Vec<NodeName> = running.keys().cloned().collect();
+    nodes.iter().for_each(|node| fabric.tell(&mut world, node, &running));
+    world.inventory.switches.get_mut(&switch(6)).unwrap().is_connected = false;
+    // Hosts acknowledge alone.
+    world.settle();
+    let status = world.status(chain);
+    assert_eq!(status.state, ChainState::Degraded);
+    assert!(status.reason.contains("node 'switch6' is not connected"), "{}", status.reason);
+    world.inventory.switches.get_mut(&switch(6)).unwrap().is_connected = true;
+    acknowledge_everywhere(&mut world);
+    world.settle();
+    assert_active(&world, chain);
+    assert_eq!(told(&headers(&world, chain)).len(), 2);
+    assert_headers_lead(&world, &fabric, SAFE);
+}
+
+#[test]
 fn a_chain_whose_last_edge_is_taken_back_is_degraded_and_says_why() {
     let (mut world, fabric) = row(7);
     mark(&mut world, &[6], true);

@@ -41,7 +41,7 @@ pub trait OffloadTables: Send {
     /// Another takes its place: nobody uses its tables through it any more.
     fn retire(&mut self) {}
 
-    /// How many flows it can hold.
+    /// How many flows it can hold; 0: it passes on by links alone.
     fn flows(&self) -> u32;
 
     /// How many accounts there are, from 0.
