@@ -44,6 +44,18 @@ pub(crate) enum NodeCommand {
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
     },
+    /// A node's classifier and its edge of source routes as rules for a switch of another maker (exit code 1: not all of it
+    /// can be said, and what is not is named).
+    Export {
+        /// Name.
+        name: NodeName,
+        /// As rules of OpenFlow 1.3, for `ovs-ofctl -O OpenFlow13 add-flows BRIDGE -`.
+        #[arg(long, required = true)]
+        openflow13: bool,
+        /// What a link or a port of the node is called at the switch, or its number there; as often as needed.
+        #[arg(long = "port", value_name = "NAME=PORT", value_parser = named_port)]
+        ports: Vec<(String, String)>,
+    },
     /// Mark a switch as an edge of source routes, or put slices in at one node for a time.
     #[command(group = ArgGroup::new("change").required(true))]
     Set {
@@ -108,6 +120,17 @@ pub(crate) fn run(connection: &Connection, command: NodeCommand) -> Result<(), F
                 tell(output, &node, |_| show(&node))?;
             }
         }
+        NodeCommand::Export { name, openflow13: _, ports } => {
+            let rules = connection.client()?.openflow13(name.as_str())?;
+            let text = rules.text(&ports.into_iter().collect())?;
+            text.lines().for_each(|line| say!("{line}"));
+            let count = rules.unsaid.len();
+            if count > 0 {
+                return Err(Failure::failed(format!(
+                    "OpenFlow 1.3 cannot say {count} of the things that {name} does: see '# not said' among the rules"
+                )));
+            }
+        }
         NodeCommand::Set { name, edge, no_edge, .. } if edge || no_edge => {
             let node = connection.client()?.set_edge(name.as_str(), edge)?;
             match node.status.is_edge {
@@ -136,6 +159,13 @@ pub(crate) fn run(connection: &Connection, command: NodeCommand) -> Result<(), F
         }
     }
     Ok(())
+}
+
+/// The last `=` divides: names may have some.
+fn named_port(words: &str) -> Result<(String, String), String> {
+    let parts = words.rsplit_once('=').filter(|(name, port)| !name.is_empty() && !port.is_empty());
+    let (name, port) = parts.ok_or("write NAME=PORT")?;
+    Ok((name.to_owned(), port.to_owned()))
 }
 
 /// No controller and no data plane is asked.

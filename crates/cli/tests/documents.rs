@@ -478,6 +478,7 @@ fn no_verb_hands_a_hostile_name_to_the_terminal() {
         (vec!["path", "compare", &chain], true),
         (vec!["node", "list"], false),
         (vec!["node", "show", node], false),
+        (vec!["node", "export", node, "--openflow13"], false),
         (vec!["node", "forget", node], false),
         (vec!["node", "decode", &log], true),
         (vec!["link", "list"], false),

@@ -8,6 +8,7 @@ use catena_model::check::CheckReport;
 use catena_model::discovery::LinkReport;
 use catena_model::event::EventLine;
 use catena_model::explain::{ExplainQuery, ExplainReport};
+use catena_model::openflow::OpenFlowRules;
 use catena_model::resource::{ContextHeader, Encapsulation, FailurePolicy, FunctionSettings};
 use catena_model::setup::Setup;
 use catena_model::status::{
@@ -269,6 +270,14 @@ impl Client {
     /// When there is no such node, it is a host, its version writes no headers, or the controller does not answer.
     pub fn set_edge(&self, name: &str, is_edge: bool) -> Result<NodeDetail, ClientError> {
         self.patch(&format!("/v1/nodes/{}", escape(name)), &json!({ "is_edge": is_edge }))
+    }
+
+    /// A node's classifier and its edge as rules of OpenFlow 1.3.
+    ///
+    /// # Errors
+    /// When there is no such node, it has no program, or the controller does not answer.
+    pub fn openflow13(&self, name: &str) -> Result<OpenFlowRules, ClientError> {
+        self.get(&format!("/v1/nodes/{}/openflow13", escape(name)))
     }
 
     /// All links between nodes.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod open_vswitch;
 mod plots;
 mod resources;
 mod run;

@@ -20,6 +20,7 @@ pub mod kernel;
 pub mod limits;
 pub mod losses;
 mod merging;
+pub mod openflow;
 pub mod placement;
 pub mod preview;
 pub mod program;

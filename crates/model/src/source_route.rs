@@ -1,17 +1,19 @@
 //! What a program says of source routes: port numbers, ways to ports of other nodes, and what nodes divide
 //! numbers of ways by. Knows numbers; refuses to know how a frame carries them.
 
+use crate::entry::Entries;
 use crate::id::{NodeName, PortId};
 use crate::limits::{
     ROUTE_COMBINATIONS_MAX, ROUTE_DETOUR_BYTES_MAX, ROUTE_FUNCTIONS_MAX, ROUTE_JOINED_BYTES_MAX,
 };
-use crate::program::{Balance, HopEntry, HopKind};
+use crate::program::{Balance, HopEntry, HopKind, InstanceEntry};
 use crate::resource::Encapsulation;
 use crate::topology::PortNumber;
 use catena_wire::source_route::native::{DETOUR_BYTES_WITHOUT_PORTS, PortWidth};
 use catena_wire::source_route::polka::Degree;
 use catena_wire::source_route::polka::residues::Irreducible;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 /// Where a frame on a source route goes that names a port number of this node.
@@ -234,6 +236,41 @@ impl JoinedWay {
     #[must_use]
     pub fn new(ports: &[PortNumber], detours: &[DetourEntry]) -> Self {
         Self { ports: ports.to_vec(), detours: detours.to_vec(), ways: 1 }
+    }
+
+    /// The way from a node to the first of these instances, and on along the ways that it knows to as many others as
+    /// a header has room for; with the last of them. None: it knows no way to the first. `number_of`: the number of a
+    /// port of its own.
+    #[must_use]
+    pub fn along<'i>(
+        (node, entries): (&NodeName, &Entries),
+        mut instances: impl Iterator<Item = &'i InstanceEntry>,
+        encapsulation: Encapsulation,
+        number_of: impl Fn(PortId) -> Option<PortNumber>,
+    ) -> Option<(Self, &'i InstanceEntry)> {
+        let mut at = instances.next()?;
+        let route = entries.headed((&at.node, at.ingress), encapsulation)?;
+        let mut way = Self::new(&route.ports, &route.detours);
+        // Behind an edge, that writes the header.
+        let is_whole = matches!(route, Cow::Borrowed(_));
+        for to in instances.filter(|_| is_whole) {
+            let own: [PortNumber; 1];
+            let leg: Option<(&[PortNumber], &[DetourEntry])> = if at.node != *node {
+                let onward = entries.onward.get(&(at.node.clone(), to.node.clone(), to.ingress));
+                onward.map(|way| (&*way.ports, &*way.detours))
+            } else if to.node == *node {
+                let Some(number) = number_of(to.ingress) else { break };
+                own = [number];
+                Some((&own, &[]))
+            } else {
+                let route = entries.routes.get(&(to.node.clone(), to.ingress));
+                route.map(|way| (&*way.ports, &*way.detours))
+            };
+            let Some(longer) = leg.and_then(|leg| way.and(leg, encapsulation)) else { break };
+            way = longer;
+            at = to;
+        }
+        Some((way, at))
     }
 
     /// Goes on along another way, if a header of this encapsulation has room for all of that; none: it has not. What

@@ -33,6 +33,7 @@ mod link;
 mod next;
 mod observed;
 mod onward;
+mod openflow;
 mod paths;
 mod pins;
 mod place;
@@ -75,6 +76,7 @@ pub use ledger::{
 };
 pub use next::{converged, draining, next};
 pub use observed::{FunctionWatch, Observed, Silent};
+pub use openflow::{PathFamilies, node_openflow, openflow, path_families};
 pub use paths::Paths;
 pub use placement::{PLACEMENT_HOSTS_MAX, PROVED_FUNCTIONS_MAX, placements};
 pub use port_numbers::{GivenPathlet, Identities, NumberBooks, PortNumbers, RestingNumber};

@@ -41,6 +41,8 @@ mod networks;
 mod networks_by_mac;
 mod node;
 mod offloads;
+#[cfg(test)]
+mod open_vswitch;
 mod origins;
 mod passing;
 mod pathlets;

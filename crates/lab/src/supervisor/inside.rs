@@ -5,10 +5,11 @@
 use super::control;
 use super::protocol::{Answer, LabNode, LabStatus};
 use super::roles::{LAB_DIRECTORY, Roles, log_directory};
-use super::state::LabState;
+use super::state::{LabState, Running};
 use crate::error::{LabError, Result};
+use crate::open_vswitch::{BRIDGE, Switch};
 use crate::vocabulary::Lab;
-use crate::wiring::{self, CONTROLLER, MANAGEMENT_SWITCH};
+use crate::wiring::{self, CONTROLLER, MANAGEMENT_SWITCH, Namespaces, WiringPlan};
 use catena_kernel::mounts;
 use catena_kernel::namespace::{NAMED_NAMESPACES, NetNamespace};
 use catena_kernel::process::{become_init, inherit_fds, inherited_fd, set_name};
@@ -170,6 +171,7 @@ fn build(lab: &Lab, state: &LabState, api: OwnedFd) -> Result<()> {
     let named = |name: &str| NetNamespace::create_named(Path::new(NAMED_NAMESPACES), name);
     let namespaces = wiring::make(&plan, &named)?;
     state.change(|known| known.namespaces.clone_from(&namespaces));
+    start_open_vswitches(&plan, &namespaces, state)?;
     let text = format!(
         "{} hosts, {} switches, {} endpoints, {} functions, {} cables",
         lab.hosts.len(),
@@ -186,6 +188,34 @@ fn build(lab: &Lab, state: &LabState, api: OwnedFd) -> Result<()> {
     roles.start_controller(api)?;
     plan.nodes.iter().try_for_each(|node| roles.start_agent(node))?;
     state.step(format!("controller and {} agents started", plan.nodes.len()), start);
+    Ok(())
+}
+
+/// Starts those that stand in cables: as they come, with what lets cables be found through them.
+fn start_open_vswitches(
+    plan: &WiringPlan,
+    namespaces: &Namespaces,
+    state: &LabState,
+) -> Result<()> {
+    for (name, room) in plan.open_vswitches.iter().filter_map(|name| namespaces.get_key_value(name))
+    {
+        let folder = Path::new(LAB_DIRECTORY).join(format!("ovs-{name}"));
+        fs::create_dir_all(&folder)
+            .map_err(|error| LabError::io("create", folder.display().to_string(), error))?;
+        let switch = Switch { folder: &folder, room: room.clone() };
+        let mut children = Vec::new();
+        let started = switch.start(&mut children, &["other-config:forward-bpdu=true"]);
+        state.change(|known| {
+            let processes = children.into_iter().zip(["database", "switch"]);
+            let named = |(child, of)| Running { name: format!("{of} {name}"), child };
+            known.processes.extend(processes.map(named));
+        });
+        started?;
+        let ends = plan.cables.iter().flat_map(|cable| &cable.ends);
+        for end in ends.filter(|end| end.namespace == *name) {
+            switch.configure(&["add-port", BRIDGE, &end.interface])?;
+        }
+    }
     Ok(())
 }
 

@@ -94,6 +94,8 @@ pub struct NodeCable {
 pub enum Equipment {
     /// A bridge of the kernel, which learns addresses as any does, and passes LLDP.
     Bridge,
+    /// Open vSwitch with its user-space datapath, which does the same.
+    OpenVswitch,
 }
 
 impl fmt::Display for NodeCable {

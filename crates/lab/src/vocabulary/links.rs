@@ -87,9 +87,14 @@ fn read<'d>(topology: &Topology, index: usize, entry: &'d LinkEntry) -> Result<S
     let through = match through {
         None => None,
         Some("bridge") => Some(Equipment::Bridge),
+        Some("open-vswitch") => Some(Equipment::OpenVswitch),
         Some(other) => {
             let problem = format!("'{other}' is nothing that a link goes through");
-            return Err(Fault::new(format!("{key}.through"), problem, "write bridge"));
+            return Err(Fault::new(
+                format!("{key}.through"),
+                problem,
+                "write bridge or open-vswitch",
+            ));
         }
     };
     if let Some(mtu) = mtu.filter(|mtu| !(MTU_BYTES_MIN..=MTU_BYTES_MAX).contains(mtu)) {

@@ -231,7 +231,10 @@ fn a_switch_that_reads_source_routes_may_be_an_edge_and_a_plain_one_may_not() {
 
 #[test]
 fn a_cable_may_go_through_a_bridge_and_a_link_of_the_data_network_may_not() {
-    let text = triangle().replace("mtu: 9000", "through: bridge");
+    let through_none = triangle().replace("mtu: 9000", "through: router");
+    let problem = told(&through_none);
+    assert!(problem.contains("write bridge or open-vswitch"), "{problem}");
+    let text = triangle().replace("mtu: 9000", "through: open-vswitch");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("x.yaml");
     std::fs::write(&file, &text).unwrap();

@@ -6,7 +6,7 @@ use super::address::{
     SWITCH_NUMBER_FIRST,
 };
 use super::strange;
-use crate::vocabulary::{Lab, LinkEnd};
+use crate::vocabulary::{Equipment, Lab, LinkEnd};
 use catena_model::topology::NodeRole;
 use ipnet::IpNet;
 use std::fmt;
@@ -37,6 +37,8 @@ pub(crate) struct WiringPlan {
     pub(crate) bridges: Vec<String>,
     /// Those of them that stand in a cable and pass what its ends say to each other.
     pub(crate) transparent: Vec<String>,
+    /// Namespaces that hold an Open vSwitch, whose ports all interfaces there are.
+    pub(crate) open_vswitches: Vec<String>,
     /// Before any interface exists, so that interfaces inherit them.
     pub(crate) settings: Vec<Setting>,
     pub(crate) cables: Vec<Cable>,
@@ -158,9 +160,11 @@ pub(crate) fn plan(lab: &Lab) -> Result<WiringPlan, NoRoom> {
     plan.namespaces.extend(lab.endpoints.names().chain(lab.functions.names()).map(str::to_owned));
     plan.bridges.push(MANAGEMENT_SWITCH.to_owned());
     plan.bridges.extend(lab.bridges.iter().cloned());
-    plan.transparent.extend(through(lab).map(|(_, name)| name));
+    let of = |equipment| through(lab).filter(move |(_, it, _)| *it == equipment);
+    plan.transparent.extend(of(Equipment::Bridge).map(|(.., name)| name));
+    plan.open_vswitches.extend(of(Equipment::OpenVswitch).map(|(.., name)| name));
     plan.bridges.extend(plan.transparent.iter().cloned());
-    plan.namespaces.extend(plan.transparent.iter().cloned());
+    plan.namespaces.extend(plan.transparent.iter().chain(&plan.open_vswitches).cloned());
     for switch in plan.bridges.clone() {
         plan.quiet(&switch);
     }
@@ -183,6 +187,7 @@ impl WiringPlan {
         part.namespaces.retain(is_in);
         part.bridges.retain(is_in);
         part.transparent.retain(is_in);
+        part.open_vswitches.retain(is_in);
         part.settings.retain(|setting| is_in(&setting.namespace));
         part.cables.retain(|cable| cable.ends.iter().all(|end| is_in(&end.namespace)));
         part.interface_settings.retain(|setting| is_in(&setting.namespace));
@@ -252,22 +257,22 @@ fn underlay(lab: &Lab, plan: &mut WiringPlan) {
         let ends = cable.ends.each_ref();
         let ends = ends.map(|LinkEnd { node, interface }| End::of_link(node, interface));
         let mtu = cable.mtu;
-        match through(lab).find(|(place, _)| *place == index) {
+        match through(lab).find(|(place, ..)| *place == index) {
             None => plan.cables.push(Cable { ends, mtu }),
-            Some((_, bridge)) => plan.cables.extend(ends.map(|end| {
-                let far = bridge_port(&bridge, &end.namespace);
+            Some((_, equipment, name)) => plan.cables.extend(ends.map(|end| {
+                let far = bridge_port(&name, &end.namespace);
+                let far = End { is_in_bridge: equipment == Equipment::Bridge, ..far };
                 Cable { ends: [end, far], mtu }
             })),
         }
     }
 }
 
-/// The cables that a bridge stands in, by their places, each with its namespace: no name of a file has a dot.
-fn through(lab: &Lab) -> impl Iterator<Item = (usize, String)> {
-    let through = lab.cables.iter().enumerate().filter(|(_, cable)| cable.through.is_some());
-    through.map(|(index, cable)| {
+/// The cables that equipment stands in, by their places, each with its namespace: no name of a file has a dot.
+fn through(lab: &Lab) -> impl Iterator<Item = (usize, Equipment, String)> {
+    lab.cables.iter().enumerate().filter_map(|(index, cable)| {
         let [one, other] = cable.ends.each_ref().map(|end| end.node.as_str());
-        (index, format!("{one}.{other}.{index}"))
+        Some((index, cable.through?, format!("{one}.{other}.{index}")))
     })
 }
 
@@ -442,6 +447,9 @@ impl fmt::Display for WiringPlan {
             let passes = if self.transparent.contains(name) { " passes LLDP" } else { "" };
             writeln!(f, "bridge {name}/{BRIDGE}{passes}")?;
         }
+        for name in &self.open_vswitches {
+            writeln!(f, "open vswitch {name} passes LLDP")?;
+        }
         for setting in self.settings.iter().chain(&self.interface_settings) {
             writeln!(f, "set {} {}={}", setting.namespace, setting.key, setting.value)?;
         }
@@ -564,15 +572,18 @@ mod tests {
     }
 
     #[test]
-    fn a_bridge_in_a_cable_has_a_namespace_of_its_own_and_passes_what_its_ends_say() {
+    fn equipment_in_a_cable_has_a_namespace_of_its_own_and_passes_what_its_ends_say() {
         let lab = Lab::read(&root().join("labs/plain-equipment.yaml"), false).unwrap();
         let plan = plan(&lab).unwrap();
-        assert_eq!(plan.transparent.len(), 8);
+        assert_eq!((plan.transparent.len(), plan.open_vswitches.len()), (7, 1));
         let told = plan.to_string();
         for line in [
-            "cable h1/l-leaf1 -- h1.leaf1.0/h1 in bridge mtu 1500",
-            "cable leaf1/l-h1 -- h1.leaf1.0/leaf1 in bridge mtu 1500",
-            "bridge h1.leaf1.0/br0 passes LLDP",
+            "cable h2/l-leaf1 -- h2.leaf1.1/h2 in bridge mtu 1500",
+            "cable leaf1/l-h2 -- h2.leaf1.1/leaf1 in bridge mtu 1500",
+            "bridge h2.leaf1.1/br0 passes LLDP",
+            "cable h1/l-leaf1 -- h1.leaf1.0/h1 mtu 1500",
+            "cable leaf1/l-h1 -- h1.leaf1.0/leaf1 mtu 1500",
+            "open vswitch h1.leaf1.0 passes LLDP",
             "bridge data/br0\n",
         ] {
             assert!(told.contains(line), "{line} in {told}");

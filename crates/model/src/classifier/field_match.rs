@@ -134,7 +134,7 @@ impl FieldMatch {
     }
 
     /// Value and mask of each field that it looks at.
-    fn parts(&self) -> impl Iterator<Item = (&'static Field, u8, u8)> {
+    pub fn parts(&self) -> impl Iterator<Item = (&'static Field, u8, u8)> {
         let Self { value, mask } = *self;
         FIELDS.iter().enumerate().filter_map(move |(index, field)| {
             let part = |word: u32| (word >> shift(index)) as u8 & field.all();

@@ -12,6 +12,7 @@ mod headers;
 mod index;
 mod losses;
 mod meetings;
+mod openflow;
 mod oracle;
 mod pins;
 mod placement;

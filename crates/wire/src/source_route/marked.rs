@@ -9,6 +9,8 @@
 //! | 9 | low octet | high octet |
 //! | 10 | there is none | low octet |
 
+pub mod fields;
+
 use super::carrier;
 use super::classic::{self, ClassicHeader, ClassicView, Density, Reserved};
 use super::safe::{self, SafeHeader};

@@ -15,6 +15,7 @@ mod links;
 mod metrics;
 mod node_slices;
 mod openapi;
+mod openflow;
 mod paths;
 mod placement;
 mod plan;

@@ -10,7 +10,7 @@ use super::plan::DraftReport;
 use super::route::{Route, route, streamed};
 use super::{
     bulk, chains, check, edge, explain, forget, functions, graphs, instances, links, metrics,
-    node_slices, openapi, paths, placement, plan, slices, status, tokens, watch,
+    node_slices, openapi, openflow, paths, placement, plan, slices, status, tokens, watch,
 };
 use crate::northbound::answers::NDJSON;
 use crate::northbound::routes::Entry;
@@ -20,6 +20,7 @@ use catena_model::account::SliceCounters;
 use catena_model::check::CheckReport;
 use catena_model::discovery::LinkReport;
 use catena_model::event::EventLine;
+use catena_model::openflow::OpenFlowRules;
 use catena_model::placement::{PlacementRequest, Proposal};
 use catena_model::preview::{Applied, ApplyRequest, Plan};
 use catena_model::resource::FunctionSettings;
@@ -64,6 +65,9 @@ pub(super) static ROUTES: &[Route] = &[
         .answers(one::<NodeDetail>),
     route("DELETE", "/v1/nodes/{node}", Operator, |view| Box::pin(forget::forget(view)))
         .named("ForgetNode", "Forgets a node that is away for good and that no chain needs."),
+    route("GET", "/v1/nodes/{node}/openflow13", Operator, |view| Box::pin(openflow::show(view)))
+        .named("ExportNode", "A node's classifier and its edge as rules of OpenFlow 1.3.")
+        .answers(one::<OpenFlowRules>),
     route("GET", "/v1/nodes/{node}/slices", Operator, |view| Box::pin(node_slices::list(view)))
         .named("ListNodeSlices", "What a node's data plane counted of each slice, page by page.")
         .answers(many::<SliceCounters>),

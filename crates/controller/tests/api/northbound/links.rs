@@ -162,15 +162,26 @@ fn links_are_the_operators_to_see() {
         (admin.call("GET", "/v1/links/s1:1", None).status == 200).then_some(())
     });
     let tenant = admin.with_role("t", "p", "tenant");
-    for path in ["/v1/links", "/v1/links/s1:1", "/v1/links/s1:9"] {
+    let paths = ["/v1/links", "/v1/links/s1:1", "/v1/links/s1:9", "/v1/nodes/s1/openflow13"];
+    for path in paths {
         assert_eq!(tenant.call("GET", path, None).status, 403, "{path}");
     }
     let answer = admin.call("GET", "/v1/links/s1:9", None);
     assert!(answer.status == 404 && answer.text.contains("NODE:PORT"), "{answer:?}");
+    let export = admin.call("GET", "/v1/nodes/s1/openflow13", None).json();
+    assert_eq!((&export["node"], &export["rules"]), (&json!("s1"), &json!([])));
+    let unsaid = export["unsaid"].to_string();
+    assert!(unsaid.contains("transit") && unsaid.contains("labels have no mask"), "{unsaid}");
+    let answer = admin.call("GET", "/v1/nodes/nobody/openflow13", None);
+    assert!(
+        answer.status == 404 && answer.text.contains("There is no node 'nobody'"),
+        "{answer:?}"
+    );
     // Whoever may see everything is not shown the key.
     let key =
         format!("{:?}", _one.program().map(|program| *program.discovery_key.unwrap().octets()));
-    for path in ["/v1/nodes", "/v1/nodes/s1", "/v1/links", "/v1/status"] {
+    let paths = ["/v1/nodes", "/v1/nodes/s1", "/v1/links", "/v1/status", "/v1/nodes/s1/openflow13"];
+    for path in paths {
         let text = admin.call("GET", path, None).text;
         assert!(!text.contains("discovery_key") && !text.contains(&key), "{path}");
     }

@@ -9,11 +9,9 @@ use crate::engine::encap::{PathPosition, RouteHeader};
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::{HopTable, PathTable};
 use catena_model::limits::ROUTE_FUNCTIONS_MAX;
-use catena_model::program::{DetourEntry, InstanceEntry, RouteEntry};
+use catena_model::program::RouteEntry;
 use catena_model::source_route::{JoinedWay, behind};
-use catena_model::topology::PortNumber;
 use catena_wire::frame::FrameView;
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -143,48 +141,21 @@ fn made(path: &PathTable, combination: &Combination, tables: &Tables) -> Option<
     let places = std::iter::once(first).chain(behind(hops, first));
     let mut met = places
         .zip(combination.instances)
-        .map_while(|(place, instance)| hops.get(place)?.instances.get(usize::from(instance)));
-    let mut at = met.next()?;
-    let route = tables.entries.headed((&at.node, at.ingress), path.encapsulation)?;
-    let mut way = JoinedWay::new(&route.ports, &route.detours);
-    // Behind an edge, that writes the header.
-    let is_whole = matches!(route, Cow::Borrowed(_));
-    for next in met.filter(|_| is_whole) {
-        let Some(longer) = onward(&way, (at, next), path, tables) else { break };
-        way = longer;
-        at = next;
-    }
+        .map_while(|(place, instance)| hops.get(place)?.instances.get(usize::from(instance)))
+        .peekable();
+    let to = *met.peek()?;
+    let known = (&tables.node, &tables.entries);
+    let number_of = |port| tables.exits.number_of(port);
+    let (way, last) = JoinedWay::along(known, met, path.encapsulation, number_of)?;
     let joined = match way.ways {
-        1 => route.into_owned(),
+        1 => tables.entries.headed((&to.node, to.ingress), path.encapsulation)?.into_owned(),
         _ => RouteEntry {
-            node: at.node.clone(),
-            to: at.ingress,
+            node: last.node.clone(),
+            to: last.ingress,
             ports: way.ports,
             detours: way.detours,
             identities: Vec::new(),
         },
     };
     RouteHeader::new(path.encapsulation, &joined)
-}
-
-/// A way with that from one instance to the next behind it; none: it is not known here, or too long.
-fn onward(
-    way: &JoinedWay,
-    (from, to): (&InstanceEntry, &InstanceEntry),
-    path: &PathTable,
-    tables: &Tables,
-) -> Option<JoinedWay> {
-    let entries = &tables.entries;
-    let own: [PortNumber; 1];
-    let leg: (&[PortNumber], &[DetourEntry]) = if from.node != tables.node {
-        let onward = entries.onward.get(&(from.node.clone(), to.node.clone(), to.ingress))?;
-        (&onward.ports, &onward.detours)
-    } else if to.node == tables.node {
-        own = [tables.exits.number_of(to.ingress)?];
-        (&own, &[])
-    } else {
-        let route = entries.routes.get(&(to.node.clone(), to.ingress))?;
-        (&route.ports, &route.detours)
-    };
-    way.and(leg, path.encapsulation)
 }
