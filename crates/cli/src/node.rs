@@ -44,8 +44,8 @@ pub(crate) enum NodeCommand {
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
     },
-    /// A node's classifier and its edge of source routes as rules for a switch of another maker (exit code 1: not all of it
-    /// can be said, and what is not is named).
+    /// A node's classifier and its edge of source routes as rules for a switch of another maker (exit code 1: not all
+    /// of it can be said, and what is not is named).
     Export {
         /// Name.
         name: NodeName,

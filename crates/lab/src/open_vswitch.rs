@@ -1,5 +1,5 @@
-//! Open vSwitch in a namespace: its database and its daemon with the user-space datapath, in a folder of their own. Knows its
-//! programs; refuses to know what it is for.
+//! Open vSwitch in a namespace: its database and its daemon with the user-space datapath, in a folder of their own.
+//! Knows its programs; refuses to know what it is for.
 
 use crate::error::{LabError, Result};
 use catena_kernel::namespace::NetNamespace;
@@ -49,7 +49,8 @@ impl Switch<'_> {
     /// A request to its database.
     pub(crate) fn configure(&self, words: &[&str]) -> Result<String> {
         let mut command = self.program("ovs-vsctl");
-        command.arg(format!("--db={}", self.socket())).arg(REQUEST_LIMIT).args(words);
+        // Its socket is there before anybody listens.
+        command.arg(format!("--db={}", self.socket())).args([REQUEST_LIMIT, "--retry"]).args(words);
         run(&mut command)
     }
 

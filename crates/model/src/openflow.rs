@@ -1,5 +1,5 @@
-//! A node's classifier and its edge of source routes as rules of OpenFlow 1.3, in the words of `ovs-ofctl`: for equipment of
-//! other makers in its place. Knows how a rule is written down; refuses to know what it is made of.
+//! A node's classifier and its edge of source routes as rules of OpenFlow 1.3, in the words of `ovs-ofctl`: for
+//! equipment of other makers in its place. Knows how a rule is written down; refuses to know what it is made of.
 
 use crate::id::{BlueprintNumber, NodeName};
 use serde::{Deserialize, Serialize};
@@ -109,8 +109,8 @@ pub enum OpenFlowError {
 const NOT_IN_NAMES: [char; 7] = ['"', '\\', '#', ',', '(', ')', '='];
 
 impl OpenFlowRules {
-    /// One line a rule, as `ovs-ofctl -O OpenFlow13 add-flows` takes them, with comments. `names`: what ports are called
-    /// at the switch, by their names at the node.
+    /// One line a rule, as `ovs-ofctl -O OpenFlow13 add-flows` takes them, with comments. `names`: what ports are
+    /// called at the switch, by their names at the node.
     ///
     /// # Errors
     /// A port is named that no rule has, or what ports are called tells them not apart.

@@ -1,5 +1,5 @@
-//! A node's classifier and its edge of source routes as rules of OpenFlow 1.3, made from the program that the node runs. Knows
-//! which of it rules can say; refuses to know the bits of headers, which are written by `wire`.
+//! A node's classifier and its edge of source routes as rules of OpenFlow 1.3, made from the program that the node
+//! runs. Knows which of it rules can say; refuses to know the bits of headers, which are written by `wire`.
 //!
 //! A rule takes a packet where the node's own classifier does, and writes the same header. What cannot be said is
 //! told by name, and its packets go to a table of their own: none gets past the functions of its chain.
@@ -48,8 +48,8 @@ pub fn path_families<'e>(programs: impl Iterator<Item = &'e Entries>) -> PathFam
     found
 }
 
-/// What a node with this program does, in OpenFlow. `families`: as [`path_families`] finds it, for the edge where a header
-/// ends, since no rule sees what is under labels.
+/// What a node with this program does, in OpenFlow. `families`: as [`path_families`] finds it, for the edge where a
+/// header ends, since no rule sees what is under labels.
 #[must_use]
 pub fn openflow(
     (node, role): (&NodeName, NodeRole),

@@ -1,5 +1,5 @@
-//! What packets must look like, in the words of `ovs-ofctl`. Knows how a condition of a rule is written there; refuses to know
-//! what is done with the packets.
+//! What packets must look like, in the words of `ovs-ofctl`. Knows how a condition of a rule is written there; refuses
+//! to know what is done with the packets.
 
 use catena_model::classifier::FieldMatch;
 use catena_model::program::RuleMatch;
@@ -14,15 +14,15 @@ pub(super) const UNTAGGED: &str = "vlan_tci=0x0000/0x1fff";
 pub(super) const PRIORITY_TAGGED: &str = "vlan_vid=0x1000/0x1fff";
 /// A frame to a group of stations.
 pub(super) const TO_GROUP: &str = "dl_dst=01:00:00:00:00:00/01:00:00:00:00:00";
-/// A piece of a packet that does not show its ports.
-pub(super) const LATER_FRAGMENT: &str = "nw_frag=later";
+/// A piece of a packet. Switches need not show the ports of any, first ones among them (`OFPC_FRAG_NORMAL`).
+pub(super) const FRAGMENT: &str = "nw_frag=yes";
 
 /// What a rule asks, but for its tag: one of these must hold. None: a field that is not known here.
 pub(super) struct Conditions {
-    /// Of whole packets, and of first fragments.
+    /// Of whole packets.
     pub(super) all: Vec<Vec<String>>,
-    /// Of later fragments, as far as they show what is asked; empty: they show all of it.
-    pub(super) later: Vec<Vec<String>>,
+    /// Of fragments, as far as they show what is asked; empty: they show all of it.
+    pub(super) fragments: Vec<Vec<String>>,
 }
 
 impl Conditions {
@@ -37,7 +37,7 @@ impl Conditions {
         };
         // An address of the other family is no packet's.
         if nets.iter().any(is_other) {
-            return Some(Self { all: Vec::new(), later: Vec::new() });
+            return Some(Self { all: Vec::new(), fragments: Vec::new() });
         }
         let nets = nets.iter().filter_map(|(net, end)| {
             let field = match matches.family {
@@ -60,7 +60,7 @@ impl Conditions {
         // A later fragment of IPv6 does not even show its protocol.
         let is_v6 = matches.family == IpFamily::Ipv6;
         let asks_more = !hidden.is_empty() || !ports.is_empty();
-        let later = match is_v6 {
+        let fragments = match is_v6 {
             true if asks_more || matches.transport.is_some() => vec![with(None)],
             false if asks_more => transports.iter().map(|transport| with(*transport)).collect(),
             _ => Vec::new(),
@@ -71,7 +71,7 @@ impl Conditions {
             let words = [with(*transport), hidden.clone()].concat();
             ports.iter().map(move |ports| [&*words, &**ports].concat())
         });
-        Some(Self { all: all.collect(), later })
+        Some(Self { all: all.collect(), fragments })
     }
 }
 
@@ -91,7 +91,7 @@ fn protocol(family: IpFamily, transport: Option<Transport>) -> &'static str {
 /// A condition beside the flow.
 struct Field {
     words: String,
-    /// Is it in the header behind that of IP, which later fragments do not show?
+    /// Is it in the header behind that of IP, which fragments need not show?
     is_transports: bool,
 }
 

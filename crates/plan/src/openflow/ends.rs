@@ -1,5 +1,5 @@
-//! What links bring for ports of this node: the header comes off, and the frame is made whole again. Knows which frames these
-//! are and what goes into a function; refuses to know what the function gives back.
+//! What links bring for ports of this node: the header comes off, and the frame is made whole again. Knows which
+//! frames these are and what goes into a function; refuses to know what the function gives back.
 
 use super::conditions::vlan_words;
 use super::headers::why_unwritten;

@@ -1,5 +1,5 @@
-//! Headers field by field: what a node writes in front of a packet that enters a path. Knows which paths have one header alone;
-//! refuses to know who enters them.
+//! Headers field by field: what a node writes in front of a packet that enters a path. Knows which paths have one
+//! header alone; refuses to know who enters them.
 
 use super::{Export, link_port};
 use catena_model::openflow::SwitchPort;

@@ -1,9 +1,7 @@
-//! Where packets come in: what ports may not send, what is never classified, and each rule of the classifier. Knows the order
-//! in which a packet meets them; refuses to know how a header is made.
+//! Where packets come in: what ports may not send, what is never classified, and each rule of the classifier. Knows
+//! the order in which a packet meets them; refuses to know how a header is made.
 
-use super::conditions::{
-    Conditions, LATER_FRAGMENT, PRIORITY_TAGGED, TO_GROUP, UNTAGGED, VLAN_PRESENT,
-};
+use super::conditions::{Conditions, FRAGMENT, PRIORITY_TAGGED, TO_GROUP, UNTAGGED, VLAN_PRESENT};
 use super::headers::Writing;
 use super::{Export, first, switch_port};
 use catena_model::id::NetworkId;
@@ -216,9 +214,8 @@ impl<'p> Export<'p> {
             for words in &conditions.all {
                 self.rules.push(first(&before, priority + 1, at, with(words, &[tag, TO_GROUP])));
             }
-            for words in &conditions.later {
-                let mut rule =
-                    first(&before, priority + 1, at, with(words, &[tag, LATER_FRAGMENT]));
+            for words in &conditions.fragments {
+                let mut rule = first(&before, priority + 1, at, with(words, &[tag, FRAGMENT]));
                 rule.then = Some(TABLE_UNSAID);
                 self.rules.push(rule);
             }

@@ -201,8 +201,7 @@ impl Fabric {
                 Some(ExitPlace::Pathlet(next)) if left.is_empty() => {
                     left.extend(next.ports.iter().rev());
                 }
-                Some(ExitPlace::Pathlet(_)) => return Arrival::Lost,
-                None => return Arrival::Lost,
+                Some(ExitPlace::Pathlet(_)) | None => return Arrival::Lost,
             }
         }
         Arrival::Lost

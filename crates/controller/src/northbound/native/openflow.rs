@@ -1,5 +1,5 @@
-//! `GET /v1/nodes/{node}/openflow13`: a node's classifier and its edge as rules of OpenFlow. Knows whom it asks; refuses to
-//! know what is in a rule.
+//! `GET /v1/nodes/{node}/openflow13`: a node's classifier and its edge as rules of OpenFlow. Knows whom it asks;
+//! refuses to know what is in a rule.
 
 use super::problem::Problem;
 use super::view::View;

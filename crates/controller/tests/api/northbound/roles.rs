@@ -169,7 +169,7 @@ fn a_switch_is_marked_as_an_edge_by_operators_and_that_outlives_it_and_the_contr
     for (node, change, refused, part) in [
         ("nobody", json!({"is_edge": true}), 404, "There is no node 'nobody'"),
         ("host1", json!({"is_edge": true}), 409, "Node 'host1' is a host"),
-        ("s1", json!({"is_edge": 1}), 400, "is_edge"),
+        ("s1", json!({"is_edge": 1}), 400, "expected a boolean"),
         ("s1", json!({"edge": true}), 400, "unknown field"),
     ] {
         let (status, detail, _) = patch(node, change);

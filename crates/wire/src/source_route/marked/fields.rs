@@ -1,5 +1,5 @@
-//! Headers with a mark as values of fields, for equipment that writes and matches fields one by one. Knows which bits of
-//! a field hold what; refuses to know who matches them.
+//! Headers with a mark as values of fields, for equipment that writes and matches fields one by one. Knows which bits
+//! of a field hold what; refuses to know who matches them.
 
 use super::{LEN, MarkedHeader, PORTS};
 use crate::scalar::{MacAddr, MplsLabel, VlanId};
