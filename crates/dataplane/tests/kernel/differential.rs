@@ -81,8 +81,8 @@ const DROPS: [DropReason; 39] = [
 ];
 
 /// Those that no engine alone could have: what the kernel refuses is in `losses`; what rings cut or have
-/// no room for, and what sockets do not take, is counted in the tests of `catena-io`; what links bring never is
-/// the kernel's.
+/// no room for, and what sockets do not take, is counted in the tests of `catena-io`; what links bring is in
+/// `transit`.
 const DROPS_OF_OTHERS: [DropReason; 16] = [
     DropReason::ForeignDevice,
     DropReason::KernelRefused,

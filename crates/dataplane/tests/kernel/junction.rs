@@ -1,5 +1,5 @@
-//! A node whose links end in the test, twice: an engine alone, and one with the kernel's program before its links. Frames are
-//! sent into real cables, since a tag comes beside a frame only there; what leaves must be the same at both.
+//! A node whose links end in the test, twice: an engine alone, and one with the kernel's program before its links.
+//! Frames are sent into real cables, since a tag comes beside a frame only there; what leaves must be the same at both.
 
 use crate::town::{Town, node_name};
 use catena_dataplane::engine::{

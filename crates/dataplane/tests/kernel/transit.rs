@@ -1,5 +1,5 @@
-//! Frames that only pass: the kernel's program and the engine treat every one of them the same, and what the kernel holds hangs
-//! on the links alone.
+//! Frames that only pass: the kernel's program and the engine treat every one of them the same, and what the kernel
+//! holds hangs on the links alone.
 
 use crate::dice::Dice;
 use crate::frames::{addresses_on_links, labelled, numbered, source_routed};

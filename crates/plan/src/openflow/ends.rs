@@ -113,7 +113,7 @@ impl<'p> Export<'p> {
         for counter in (1..).take(marked::PORTS) {
             let awaiting = Awaiting::of(profile, counter, number.get(), mark);
             let Awaiting { destination: Masked { value, mask }, label, ttl, .. } =
-                awaiting.as_ref().map_err(|error| error.to_string())?;
+                awaiting.as_ref().map_err(ToString::to_string)?;
             let vlans = vlan_words(|vlan| awaiting.is_ok_and(|one| one.takes_vlan(vlan)));
             for (link, vlan) in self
                 .links()

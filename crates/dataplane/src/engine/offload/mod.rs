@@ -536,27 +536,6 @@ impl KernelPath {
         self.transits.end_all(&mut *self.kernel_tables);
     }
 
-    /// Lets frames pass from link to link where both are good for that now, and no others. Answers whether that is
-    /// otherwise than before.
-    pub(crate) fn look_at_links(&mut self, with: &mut OffloadContext<'_>) -> bool {
-        self.transits.look(&self.ports, with, &mut *self.kernel_tables)
-    }
-
-    /// Have links turned since it looked?
-    pub(crate) fn have_links_turned(&self, links: &LinkBoard) -> bool {
-        self.transits.have_turned(links)
-    }
-
-    /// The numbers of the links whose frames come by the kernel's program.
-    pub(crate) fn steered(&self) -> impl Iterator<Item = u8> + '_ {
-        self.transits.steered()
-    }
-
-    fn settle_transits(&mut self, with: &mut OffloadContext<'_>) {
-        let carried = self.transits.settle(with, &mut *self.kernel_tables);
-        self.counters.carried.merge(carried);
-    }
-
     /// Instances that died or came back change their paths.
     pub(crate) fn note_health(
         &mut self,

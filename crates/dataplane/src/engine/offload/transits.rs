@@ -2,12 +2,13 @@
 //! when a link is good for something else. Knows links, their guards and gates; refuses to know frames, and of
 //! chains there is nothing to know.
 //!
-//! A row whose link turns ends at once, by the guard of the link's place. It is made again when both links are sound, behind a
-//! closed gate: frames go up until all those that were counted before have been sent on, so none overtakes another.
+//! A row whose link turns ends at once, by the guard of the link's place. It is made again when both links are sound,
+//! behind a closed gate: frames go up until all those that were counted before have been sent on, so none overtakes
+//! another.
 
 use super::flows::{LOST_NS, UNDER_WAY_NS};
 use super::offload_tables::OffloadTables;
-use super::{KernelPort, OffloadContext};
+use super::{KernelPath, KernelPort, OffloadContext};
 use crate::engine::account::tx_batches::Ends;
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::state::link_board::{LinkBoard, Use};
@@ -74,18 +75,41 @@ pub(super) struct Transits {
     turns: Option<u64>,
 }
 
+impl KernelPath {
+    /// Lets frames pass from link to link where both are good for that now, and no others. Answers whether that is
+    /// otherwise than before.
+    pub(crate) fn look_at_links(&mut self, with: &mut OffloadContext<'_>) -> bool {
+        self.transits.look(&self.ports, with, &mut *self.kernel_tables)
+    }
+
+    /// Have links turned since it looked?
+    pub(crate) fn have_links_turned(&self, links: &LinkBoard) -> bool {
+        self.transits.have_turned(links)
+    }
+
+    /// The numbers of the links whose frames come by the kernel's program.
+    pub(crate) fn steered(&self) -> impl Iterator<Item = u8> + '_ {
+        self.transits.steered()
+    }
+
+    pub(super) fn settle_transits(&mut self, with: &mut OffloadContext<'_>) {
+        let carried = self.transits.settle(with, &mut *self.kernel_tables);
+        self.counters.carried.merge(carried);
+    }
+}
+
 impl Transits {
-    pub(super) fn have_turned(&self, links: &LinkBoard) -> bool {
+    fn have_turned(&self, links: &LinkBoard) -> bool {
         self.turns != Some(links.turns())
     }
 
-    pub(super) fn steered(&self) -> impl Iterator<Item = u8> + '_ {
+    fn steered(&self) -> impl Iterator<Item = u8> + '_ {
         let steered = self.links.iter().flatten().filter(|link| link.state.interface.is_some());
         steered.map(|link| link.number.get())
     }
 
     /// Lines up with links as they are; answers whether anything was otherwise.
-    pub(super) fn look(
+    fn look(
         &mut self,
         ports: &HashMap<PortId, KernelPort>,
         with: &OffloadContext<'_>,
@@ -314,7 +338,7 @@ impl Transits {
     }
 
     /// Counts what has passed since the last time; answers how much that was.
-    pub(super) fn settle(
+    fn settle(
         &mut self,
         with: &mut OffloadContext<'_>,
         kernel_tables: &mut dyn OffloadTables,

@@ -89,7 +89,8 @@ pub struct LinkBoard {
     silences: [AtomicU64; NUMBERS],
     /// The link has brought what goes on, since it was looked at last.
     brought: [AtomicBool; NUMBERS],
-    /// More with each link whose neighbour is silent, speaks again or is forgotten, and when something is plugged in or out.
+    /// More with each link whose neighbour is silent, speaks again or is forgotten, and when something is plugged in
+    /// or out.
     turns: AtomicU64,
     sessions: Mutex<Sessions>,
 }
