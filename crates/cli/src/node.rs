@@ -133,12 +133,11 @@ pub(crate) fn run(connection: &Connection, command: NodeCommand) -> Result<(), F
         }
         NodeCommand::Set { name, edge, no_edge, .. } if edge || no_edge => {
             let node = connection.client()?.set_edge(name.as_str(), edge)?;
-            match node.status.is_edge {
-                true => {
-                    say!("{name} is an edge: headers may end there, and it writes the next ones")
-                }
-                false => say!("{name} is no edge: no header ends there"),
-            }
+            let what = match node.status.is_edge {
+                true => "an edge: headers may end there, and it writes the next ones",
+                false => "no edge: no header ends there",
+            };
+            say!("{name} is {what}");
         }
         NodeCommand::Set { name, inject, .. } => {
             let slices = inject.map(|file| slices_of(&file)).transpose()?.unwrap_or_default();

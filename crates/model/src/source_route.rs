@@ -15,6 +15,7 @@ use catena_wire::source_route::polka::residues::Irreducible;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::sync::OnceLock;
+use utoipa::ToSchema;
 
 /// Where a frame on a source route goes that names a port number of this node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -319,6 +320,22 @@ impl JoinedWay {
             && around < ROUTE_DETOUR_BYTES_MAX
             && self.added_bytes(encapsulation, 0) <= ROUTE_JOINED_BYTES_MAX
     }
+}
+
+/// A header of a source route: a pathlet, behind whose last function, or at whose edge, the next is written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PathHeader {
+    /// The node that writes it.
+    pub from: NodeName,
+    /// Names of the instances that it leads to, in order.
+    pub instances: Vec<String>,
+    /// The switch at which it ends, before any instance, and which writes the next one; none: it leads to instances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edge: Option<NodeName>,
+    /// How many port numbers are in it.
+    pub ports: usize,
+    /// Bytes by which a packet is longer with it.
+    pub added_bytes: usize,
 }
 
 /// Bytes that ways round dead cables add to the header of a route with these ports, its own ports growing with the

@@ -8,6 +8,7 @@ use crate::id::{
 use crate::losses::LinkLosses;
 use crate::resource::{Encapsulation, FailurePolicy, FunctionTemplate};
 use crate::setup::{ChainSetups, Setup};
+pub use crate::source_route::PathHeader;
 use crate::topology::{CableEnd, NodeRole};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -358,22 +359,6 @@ pub struct PathReport {
     /// The headers that are made of those.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<PathHeader>,
-}
-
-/// A header of a source route: a pathlet, behind whose last function, or at whose edge, the next is written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct PathHeader {
-    /// The node that writes it.
-    pub from: NodeName,
-    /// Names of the instances that it leads to, in order.
-    pub instances: Vec<String>,
-    /// The switch at which it ends, before any instance, and which writes the next one; none: it leads to instances.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub edge: Option<NodeName>,
-    /// How many port numbers are in it.
-    pub ports: usize,
-    /// Bytes by which a packet is longer with it.
-    pub added_bytes: usize,
 }
 
 /// A way to a function by source routes.

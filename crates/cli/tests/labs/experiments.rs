@@ -196,6 +196,12 @@ fn source_routes_go_through_bridges_that_know_nothing_of_them() {
     passes("plain-equipment.yaml");
 }
 
+/// Seven switches in a row, by headers of seven ports: the one in the middle is an edge.
+#[test]
+fn a_way_that_is_longer_than_its_headers_goes_over_an_edge() {
+    passes("edge-switches.yaml");
+}
+
 #[test]
 fn flows_of_a_reactive_chain_are_set_up_with_their_first_packet() {
     passes("reactive.yaml");

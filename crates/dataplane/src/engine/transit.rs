@@ -3,8 +3,9 @@
 //! flows, so that what a node remembers of a chain that only passes is nothing.
 //!
 //! Such a packet never enters a vector: it is read, its counter is written, and it leaves; where its cable is dead, by
-//! the detour that it brings with it; at a switch that is an edge, under the next header, whose number it has named. One whose way ends here comes out at a port, and is the stages'. What a link
-//! brings at whose other end no neighbour is known ends there.
+//! the detour that it brings with it; at a switch that is an edge, under the next header, whose number it has named.
+//! One whose way ends here comes out at a port, and is the stages'. What a link brings at whose other end no neighbour
+//! is known ends there.
 
 use crate::engine::account::counters::Counters;
 use crate::engine::account::slots::Slots;

@@ -1,5 +1,5 @@
-//! `PATCH /v1/nodes/{node}`: switches that are edges. Knows which nodes may be marked; refuses to know what a plan makes
-//! of it.
+//! `PATCH /v1/nodes/{node}`: switches that are edges. Knows which nodes may be marked; refuses to know what a plan
+//! makes of it.
 
 use super::change::body;
 use super::problem::Problem;

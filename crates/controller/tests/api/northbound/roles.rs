@@ -191,7 +191,11 @@ fn a_switch_is_marked_as_an_edge_by_operators_and_that_outlives_it_and_the_contr
     // What becomes a host is no edge any more, also when it is a switch again.
     controller.call("PATCH", "/v1/nodes/s1", Some(&json!({"is_edge": true})));
     switch.disconnect();
-    connect(&controller, "s1", 9, NodeRole::Host).disconnect();
+    let host = connect(&controller, "s1", 9, NodeRole::Host);
+    expect_nodes(&controller, &[("host1", "host", false), ("s1", "host", true)]);
+    assert_eq!(is_edge(&controller), false);
+    host.disconnect();
     let _switch = connect(&controller, "s1", 9, NodeRole::Switch);
-    eventually("the switch", || (is_edge(&controller) == false).then_some(()));
+    expect_nodes(&controller, &[("host1", "host", false), ("s1", "switch", true)]);
+    assert_eq!(is_edge(&controller), false);
 }
