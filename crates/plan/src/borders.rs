@@ -340,7 +340,8 @@ impl<'c> Cutting<'c> {
     fn number(&mut self, edge: &NodeName, header: Pathlet) -> Result<PortNumber, Unknown> {
         let book = self.ledger.port_numbers.get(edge);
         let given = book.and_then(|book| book.pathlet(&header));
-        let has_no_number = given.is_none() && book.is_some_and(|book| book.room() == 0);
+        let has_no_number =
+            given.is_none() && book.is_some_and(|book| !book.has_room_for_pathlets());
         self.wanted.entry(edge.clone()).or_default().insert(header);
         let known = given.filter(|given| given.is_known).map(|given| given.number);
         known.ok_or_else(|| Unknown { edge: edge.clone(), has_no_number })

@@ -105,6 +105,25 @@ impl<'p> Export<'p> {
             .map(|interface| SwitchPort { name: interface.into(), at_switch: interface.into() })
     }
 
+    /// What a port of the node is at a switch: the end that the node has is known only where it is the one that was
+    /// declared. Two ports may have one name, of different people, and so may a port and a link: then it is told by its
+    /// identity.
+    fn switch_port(&self, port: &PortEntry) -> SwitchPort {
+        let links = self.entries.exits.values().filter_map(|exit| exit.link());
+        let ports = self.entries.ports.values().map(|port| port.name.as_str());
+        let is_its_alone = ports.chain(links).filter(|name| *name == port.name).count() == 1;
+        let name = if is_its_alone && !port.name.is_empty() {
+            port.name.clone()
+        } else {
+            port.id.to_string()
+        };
+        let at_switch = match port.attachment.namespace {
+            None => port.attachment.interface.clone(),
+            Some(_) => name.clone(),
+        };
+        SwitchPort { name, at_switch }
+    }
+
     /// The words for a path.
     fn path_words(&self, path: &PathEntry) -> String {
         let chain = self.entries.chains.get(&path.chain);
@@ -132,17 +151,6 @@ impl<'p> Export<'p> {
             }
         }
     }
-}
-
-/// What a port of the node is at a switch: the end that the node has is known only where it is the one that was
-/// declared.
-fn switch_port(port: &PortEntry) -> SwitchPort {
-    let name = if port.name.is_empty() { port.id.to_string() } else { port.name.clone() };
-    let at_switch = match port.attachment.namespace {
-        None => port.attachment.interface.clone(),
-        Some(_) => name.clone(),
-    };
-    SwitchPort { name, at_switch }
 }
 
 /// The interface of a link.

@@ -68,6 +68,8 @@ struct Hosts {
     ground: Ground,
     /// The switches of each rack; of a host without any, itself.
     racks: Vec<BTreeSet<NodeName>>,
+    /// Some switch between writes headers.
+    has_edges: bool,
 }
 
 impl Hosts {
@@ -99,7 +101,8 @@ impl Hosts {
             ports: ports(topology, &names),
         };
         let numbers = names.iter().cloned().zip(0..).collect();
-        Ok(Self { names, numbers, ground, racks })
+        let has_edges = inventory.switches.values().any(|facts| facts.writes_headers());
+        Ok(Self { names, numbers, ground, racks, has_edges })
     }
 
     fn number(&self, name: &NodeName) -> Result<usize, String> {
@@ -199,7 +202,8 @@ impl Asked<'_> {
     fn ground(&self) -> Ground {
         let mut ground = self.hosts.ground.clone();
         let carrier: Encapsulation = self.chain.encapsulation;
-        if carrier.is_source_route() {
+        // Over switches that are edges headers follow one another.
+        if carrier.is_source_route() && !self.hosts.has_edges {
             let fits = |ports: u32| ports as usize <= carrier.route_ports_max();
             ground.ports.iter_mut().flatten().for_each(|ports| *ports = ports.filter(|n| fits(*n)));
         }

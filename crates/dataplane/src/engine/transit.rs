@@ -346,9 +346,12 @@ impl Transit {
         if let Exit::Next(place) = exit {
             by = By::NextHeader;
             let (_, next) = self.headers.get(usize::from(place)).ok_or(DropReason::UnknownExit)?;
-            next.put(buffer, &self.tag_key)?;
             number = next.first().get();
             exit = self.exits[usize::from(number)].ok_or(DropReason::UnknownExit)?;
+            if !matches!(exit, Exit::Link { .. }) {
+                return Err(DropReason::UnknownExit);
+            }
+            next.put(buffer, &self.tag_key)?;
         }
         match exit {
             // Of one that is open it has been asked.

@@ -36,6 +36,17 @@ impl Engine {
                 self.flushes.begin(self.now_ns, now.to);
             }
         }
+        // What a header leads to hangs on where it ends, too.
+        for item in self.tables.entries.borders.diff(&tables.entries.borders) {
+            let (DiffItem::Add(key, _)
+            | DiffItem::Update { old: (key, _), .. }
+            | DiffItem::Remove(key, _)) = item;
+            let (node, port, _) = key;
+            let former = self.tables.entries.routes.get(&(node.clone(), *port));
+            if former.is_some_and(|former| self.has_to_be_flushed(former, tables)) {
+                self.flushes.begin(self.now_ns, *port);
+            }
+        }
     }
 
     /// Whose link is dead or silent has nothing left to flush: its packets go round it already.

@@ -3,7 +3,7 @@
 
 use super::conditions::vlan_words;
 use super::headers::why_unwritten;
-use super::{Export, first, switch_port};
+use super::{Export, first};
 use catena_model::id::PortId;
 use catena_model::openflow::TABLE_SOURCE;
 use catena_model::program::{
@@ -127,7 +127,7 @@ impl<'p> Export<'p> {
                 ];
                 let mut rule = first(&purpose, ENDS, &link, matches);
                 rule.actions.clone_from(&actions);
-                rule.to = Some(switch_port(port));
+                rule.to = Some(self.switch_port(port));
                 rule.then = network.is_none().then_some(TABLE_SOURCE);
                 self.rules.push(rule);
             }

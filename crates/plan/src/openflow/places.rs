@@ -3,7 +3,7 @@
 
 use super::conditions::{Conditions, FRAGMENT, PRIORITY_TAGGED, TO_GROUP, UNTAGGED, VLAN_PRESENT};
 use super::headers::Writing;
-use super::{Export, first, switch_port};
+use super::{Export, first};
 use catena_model::id::NetworkId;
 use catena_model::openflow::{SwitchPort, TABLE_ORDINARY, TABLE_SOURCE, TABLE_UNSAID};
 use catena_model::program::{PortEntry, PortRole, RuleEntry, RulePlace};
@@ -34,7 +34,7 @@ impl<'p> Export<'p> {
     pub(super) fn places(&mut self) {
         let entries = self.entries;
         for port in entries.ports.values() {
-            let at = switch_port(port);
+            let at = self.switch_port(port);
             self.foreign(port, &at);
             match port.role {
                 PortRole::Function => self.function(port, &at),
@@ -175,8 +175,12 @@ impl<'p> Export<'p> {
         let entries = self.entries;
         let ends = entries.ports.values().filter(|port| port.role == PortRole::Endpoint);
         for port in ends {
-            let mut rule =
-                first(&format!("{what}, and those behind it"), 2, &switch_port(port), Vec::new());
+            let mut rule = first(
+                &format!("{what}, and those behind it"),
+                2,
+                &self.switch_port(port),
+                Vec::new(),
+            );
             rule.then = Some(TABLE_UNSAID);
             self.rules.push(rule);
         }
@@ -190,7 +194,7 @@ impl<'p> Export<'p> {
             RulePlace::Endpoints => Some(port.network) == destination,
             RulePlace::After(_) => false,
         };
-        ports.filter(is_its).map(|port| switch_port(port)).collect()
+        ports.filter(is_its).map(|port| self.switch_port(port)).collect()
     }
 
     /// A rule at a port.

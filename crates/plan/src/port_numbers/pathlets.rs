@@ -3,6 +3,7 @@
 
 use super::PortNumbers;
 use crate::inventory::Inventory;
+use catena_model::limits::NODE_LINKS_MAX;
 use catena_model::program::{ExitPlace, Pathlet};
 use catena_model::topology::PortNumber;
 use catena_model::{BlueprintNumber, NodeName};
@@ -37,6 +38,11 @@ impl PortNumbers {
         self.pathlets.iter().find(|one| one.number == number)
     }
 
+    /// Are there numbers for one header more? Half of all are kept for links and for ports of functions.
+    pub(crate) fn has_room_for_pathlets(&self) -> bool {
+        self.room() > NODE_LINKS_MAX / 2
+    }
+
     pub(crate) fn has_pathlets(&self) -> bool {
         !self.pathlets.is_empty()
     }
@@ -61,7 +67,10 @@ impl PortNumbers {
             let place = ExitPlace::Pathlet(pathlet.clone());
             let mut resting = self.resting.values();
             let rested = resting.find(|resting| resting.of == place).and_then(|rest| rest.since);
-            if let Some(own) = self.take(&place) {
+            // Ways are also carried without: what cannot do without a number is given those that are left.
+            if self.has_room_for_pathlets()
+                && let Some(own) = self.take(&place)
+            {
                 let (pathlet, since) = (pathlet.clone(), rested.unwrap_or(number));
                 self.pathlets.push(GivenPathlet { pathlet, number: own, since, is_known: false });
             }

@@ -55,6 +55,24 @@ fn a_node_that_only_begins_chains_is_said_whole() {
     assert!(order.is_sorted_by(|a, b| a.0 < b.0 || (a.0 == b.0 && a.1 >= b.1)), "{order:?}");
 }
 
+/// Names are people's own, and nobody's packets go by another's port for having its name.
+#[test]
+fn ports_of_one_name_are_told_by_their_identities() {
+    let (mut world, fabric) = world();
+    let chain = world.chain(1, 1, &[12]);
+    carry(&mut world, chain, Encapsulation::SourceRouteSafe9);
+    let (source, other) = (port_id(1, CUSTOMER), port_id(11, CUSTOMER));
+    let name = world.intent.ports[&source].label.name.clone();
+    world.intent.ports.get_mut(&other).unwrap().label.name = name;
+    fabric.settle(&mut world);
+    let rules = export(&world, &node(1));
+    let from: BTreeSet<&str> =
+        rules.rules.iter().flat_map(|rule| &rule.from).map(|port| port.name.as_str()).collect();
+    let [source, other] = [source, other].map(|port| port.to_string());
+    assert!(from.contains(source.as_str()) && from.contains(other.as_str()), "{from:?}");
+    assert!(!from.contains("m1@1"), "{from:?}");
+}
+
 #[test]
 fn what_a_node_gives_its_functions_is_said_where_its_packets_are_of_one_kind() {
     let (mut world, fabric) = world();

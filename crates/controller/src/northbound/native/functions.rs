@@ -45,13 +45,14 @@ where
 
 pub(super) async fn list(view: &View) -> Result<Response, Problem> {
     let all = view.intent.functions.values();
-    view.told(&all.map(|function| report(&view.intent, function)).collect::<Vec<_>>())
+    let sees_hosts = view.identity.sees_all();
+    view.told(&all.map(|function| report(&view.intent, function, sees_hosts)).collect::<Vec<_>>())
 }
 
 pub(super) async fn show(view: &View) -> Result<Response, Problem> {
     let id = find_function(view)?;
     let function = view.intent.functions.get(&id).ok_or_else(Problem::gone)?;
-    view.told(&report(&view.intent, function))
+    view.told(&report(&view.intent, function, view.identity.sees_all()))
 }
 
 /// Changes what is given.
@@ -61,31 +62,47 @@ pub(super) async fn patch(view: &View) -> Result<Response, Problem> {
         let what = "it changes nothing; give 'on_failure', 'keeps_mac' or 'template'";
         return Err(Problem::bad_body(what));
     }
+    check_hosts(view, template.as_ref().and_then(Option::as_ref))?;
     let edit = move |function: ServiceFunction| {
         let on_failure = on_failure.unwrap_or(function.on_failure);
         let keeps_mac = keeps_mac.unwrap_or(function.keeps_mac);
         let template = template.unwrap_or_else(|| function.template.clone());
         ServiceFunction { on_failure, keeps_mac, template, ..function }
     };
-    view.told(&change(&view.app, find_function(view)?, edit).await?)
+    view.told(&change(view, find_function(view)?, edit).await?)
 }
 
 /// Gives a function these settings and no others.
 pub(super) async fn put(view: &View) -> Result<Response, Problem> {
     let FunctionSettings { on_failure, keeps_mac, template } = body(&view.call)?;
+    check_hosts(view, template.as_ref())?;
     let edit = move |function| ServiceFunction { on_failure, keeps_mac, template, ..function };
-    view.told(&change(&view.app, find_function(view)?, edit).await?)
+    view.told(&change(view, find_function(view)?, edit).await?)
+}
+
+/// Hosts are the operator's to name.
+fn check_hosts(view: &View, template: Option<&FunctionTemplate>) -> Result<(), Problem> {
+    if view.identity.sees_all() || template.is_none_or(|template| template.on.is_empty()) {
+        return Ok(());
+    }
+    Err(Problem::bad_body("'on' names hosts, which whoever operates them does; leave it out"))
 }
 
 async fn change(
-    app: &App,
+    view: &View,
     id: FunctionId,
     edit: impl FnOnce(ServiceFunction) -> ServiceFunction + Send + 'static,
 ) -> Result<FunctionReport, Problem> {
+    let (app, sees_hosts): (&App, bool) = (&view.app, view.identity.sees_all());
     let before = app.situation.borrow().blueprint.number;
     let made = declare(app, move |draft| {
         let function = draft.intent().functions.get(&id).cloned().ok_or_else(Problem::gone)?;
-        let changed = edit(function);
+        let hosts = function.template.as_ref().map(|template| template.on.clone());
+        let mut changed = edit(function);
+        // Who does not see hosts leaves them as they are.
+        if let Some(template) = changed.template.as_mut().filter(|_| !sees_hosts) {
+            template.on = hosts.unwrap_or_default();
+        }
         if let Some(template) = &changed.template {
             check(template)?;
         }
@@ -98,7 +115,7 @@ async fn change(
     let deadline = Instant::now() + app.answer_wait;
     settle::changed(app, made.revision, before, &chains, deadline).await;
     let function = made.intent.functions.get(&id).ok_or_else(Problem::gone)?;
-    Ok(report(&made.intent, function))
+    Ok(report(&made.intent, function, sees_hosts))
 }
 
 fn check(template: &FunctionTemplate) -> Result<(), Problem> {
@@ -123,7 +140,11 @@ fn find_function(view: &View) -> Result<FunctionId, Problem> {
     find("function", all, &view.call.name).map(FunctionId)
 }
 
-fn report(intent: &Intent, function: &ServiceFunction) -> FunctionReport {
+fn report(intent: &Intent, function: &ServiceFunction, sees_hosts: bool) -> FunctionReport {
+    let mut template = function.template.clone();
+    if let Some(template) = template.as_mut().filter(|_| !sees_hosts) {
+        template.on.clear();
+    }
     let instances = function.instances.iter().filter_map(|id| intent.instances.get(id));
     FunctionReport {
         id: function.id,
@@ -132,7 +153,7 @@ fn report(intent: &Intent, function: &ServiceFunction) -> FunctionReport {
         on_failure: function.on_failure,
         keeps_mac: function.keeps_mac,
         instances: instances.map(Instance::name).collect(),
-        template: function.template.clone(),
+        template,
         conditions: conditions(intent, function),
     }
 }

@@ -282,3 +282,35 @@ fn why_a_port_has_no_interface_is_told_at_it_and_the_words_of_its_node_to_operat
     eventually("the interface", || (told(&owner).0 == "ACTIVE").then_some(()));
     assert_eq!(told(&owner).1, "");
 }
+
+/// Where a function is to be run, too.
+#[test]
+fn hosts_of_a_template_are_named_and_seen_by_whoever_operates_them_and_stay_for_others() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = start(data.path(), Auth::Token);
+    let admin = Caller::admin(&controller);
+    let [owner, operator] = ["tenant", "operator"].map(|role| admin.with_role(role, "own", role));
+    let group = owner.create("/v2.0/sfc/port_pair_groups", &json!({"name": "ids"}));
+    let item = format!("/v1/functions/{group}");
+    let placed = json!({"runs": {"image": "ids"}, "on": [NODE]});
+    for method in ["PUT", "PATCH"] {
+        let refused = owner.call(method, &item, Some(&json!({"template": placed})));
+        assert_eq!(refused.status, 400, "{refused:?}");
+        assert!(refused.text.contains("'on' names hosts"), "{refused:?}");
+    }
+    let told = operator.call("PATCH", &item, Some(&json!({"template": placed})));
+    assert_eq!(told.json()["template"]["on"], json!([NODE]), "{told:?}");
+    let own = json!({"template": {"runs": {"image": "ids:2"}}});
+    for answer in [
+        owner.call("GET", &item, None),
+        owner.call("GET", "/v1/functions", None),
+        owner.call("PUT", &item, Some(&own)),
+        owner.call("PATCH", &item, Some(&json!({"on_failure": "bypass"}))),
+    ] {
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert!(!answer.text.contains(NODE), "{answer:?}");
+    }
+    let seen = operator.call("GET", &item, None).json();
+    assert_eq!(seen["template"]["on"], json!([NODE]), "{seen}");
+    assert_eq!(seen["template"]["runs"], json!({"image": "ids:2"}), "{seen}");
+}

@@ -91,12 +91,12 @@ impl Maker<'_> {
         let entry = self.path.entry.hops.get(number).and_then(|hop| hop.instances.get(place));
         let entry = entry.ok_or(DropReason::NoInstance)?;
         let (to, by) = ((&entry.node, entry.ingress), self.path.encapsulation);
-        let route = &*self.tables.entries.headed(to, by).ok_or(DropReason::NoRoute)?;
+        let route = self.tables.entries.headed(to, by).ok_or(DropReason::NoRoute)?;
         let number = *route.ports.first().ok_or(DropReason::NoRoute)?;
         let slot = self.slots.of_port(number.link_id()).ok_or(DropReason::NoRoute)?;
         let (owner, _) = self.slots.owner(slot);
         let exit = ActionExit::Link { node, number, slot, owner };
-        let header = RouteHeader::new(self.path.encapsulation, route).ok_or(DropReason::NoRoute)?;
+        let header = RouteHeader::of_part(by, &route).ok_or(DropReason::NoRoute)?;
         let instance = u16::try_from(place).map_err(|_| DropReason::NoInstance)?;
         let rewrite = Rewrite::Route { header, instance };
         let is_repeated = self.is_alike(hop);

@@ -311,8 +311,7 @@ impl Executor<'_, '_> {
             Err(reason) => return self.context.end_work(work, reason),
         };
         let mtu = self.gso.underlay_mtu(self.context.tables);
-        let added = header.bytes().len() - header.replaces();
-        let frame_bytes_max = (mtu + ethernet::HEADER_BYTES).saturating_sub(added);
+        let frame_bytes_max = (mtu + ethernet::HEADER_BYTES).saturating_sub(header.longest_added());
         if frame_bytes_max < segments.len(0) {
             return self.refuse(TooBig { work, segments, frame_bytes_max }, decision);
         }

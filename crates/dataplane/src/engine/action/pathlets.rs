@@ -147,15 +147,16 @@ fn made(path: &PathTable, combination: &Combination, tables: &Tables) -> Option<
     let known = (&tables.node, &tables.entries);
     let number_of = |port| tables.exits.number_of(port);
     let (way, last) = JoinedWay::along(known, met, path.encapsulation, number_of)?;
-    let joined = match way.ways {
-        1 => tables.entries.headed((&to.node, to.ingress), path.encapsulation)?.into_owned(),
-        _ => RouteEntry {
-            node: last.node.clone(),
-            to: last.ingress,
-            ports: way.ports,
-            detours: way.detours,
-            identities: Vec::new(),
-        },
+    if way.ways == 1 {
+        let route = tables.entries.headed((&to.node, to.ingress), path.encapsulation)?;
+        return RouteHeader::of_part(path.encapsulation, &route);
+    }
+    let joined = RouteEntry {
+        node: last.node.clone(),
+        to: last.ingress,
+        ports: way.ports,
+        detours: way.detours,
+        identities: Vec::new(),
     };
     RouteHeader::new(path.encapsulation, &joined)
 }

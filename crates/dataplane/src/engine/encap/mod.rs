@@ -144,10 +144,13 @@ pub(crate) struct Header {
     len: usize,
     /// Bytes at the start of the frame in whose place it stands: 0 where the frame stands behind it.
     replaces: usize,
+    /// Bytes by which the frame may be longer further on, under the header of an edge.
+    later: usize,
 }
 
 impl Header {
-    pub(crate) const EMPTY: Self = Self { bytes: [0; HEADER_BYTES_MAX], len: 0, replaces: 0 };
+    pub(crate) const EMPTY: Self =
+        Self { bytes: [0; HEADER_BYTES_MAX], len: 0, replaces: 0, later: 0 };
 
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
@@ -190,6 +193,12 @@ impl Header {
         self.len.saturating_sub(self.replaces)
     }
 
+    /// The most bytes by which a frame is longer on its way: with it, or with one that an edge writes in its place.
+    #[inline]
+    pub(crate) fn longest_added(&self) -> usize {
+        self.added_bytes() + self.later
+    }
+
     /// Bytes at the start of a frame in whose place it stands.
     pub(crate) fn replaces(&self) -> usize {
         self.replaces
@@ -197,7 +206,7 @@ impl Header {
 
     /// In the same place, these bytes.
     pub(crate) fn with(&self, bytes: &[u8]) -> Self {
-        let mut header = Self { replaces: self.replaces, ..Self::EMPTY };
+        let mut header = Self { replaces: self.replaces, later: self.later, ..Self::EMPTY };
         header.copy(bytes);
         header
     }

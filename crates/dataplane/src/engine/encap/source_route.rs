@@ -23,6 +23,7 @@ use catena_wire::source_route::native::{
     BYTES_WITHOUT_PORTS, DETOUR_BYTES_WITHOUT_PORTS, Detour, NativeHeader, NativeView, PATH_BYTES,
     PortWidth, TAG_BYTES, TagKey,
 };
+use std::borrow::Cow;
 
 const _: () = assert!(
     BYTES_WITHOUT_PORTS + TAG_BYTES + ROUTE_PORTS_MAX <= super::HEADER_BYTES_MAX,
@@ -124,6 +125,8 @@ pub(crate) struct RouteHeader {
     detours: Box<[OwnDetour]>,
     /// The number of the way, where frames carry that; empty: it has none.
     number: Box<[u8]>,
+    /// The most bytes of a header of an edge that it ends at; 0: it leads to a function.
+    longest: usize,
 }
 
 /// A way round a cable, by positions of a header.
@@ -157,6 +160,21 @@ impl RouteHeader {
         &self.ports
     }
 
+    /// That of a whole route, or of its part up to an edge.
+    pub(crate) fn of_part(
+        encapsulation: Encapsulation,
+        route: &Cow<'_, RouteEntry>,
+    ) -> Option<Self> {
+        let longest = match route {
+            Cow::Borrowed(_) => 0,
+            Cow::Owned(_) => {
+                let ports = vec![PortNumber::new(u8::MAX)?; encapsulation.route_ports_max()];
+                encapsulation.added_bytes(&ports, false)
+            }
+        };
+        Some(Self { longest, ..Self::new(encapsulation, route)? })
+    }
+
     /// That of a route, with those of its detours that it has room for; none: this encapsulation has no routes.
     pub(crate) fn new(encapsulation: Encapsulation, route: &RouteEntry) -> Option<Self> {
         let profile = encapsulation.profile()?;
@@ -169,6 +187,7 @@ impl RouteHeader {
             ports: numbers(&route.ports),
             detours: Box::default(),
             number: Box::default(),
+            longest: 0,
         };
         if profile == Profile::Polka {
             header.number = polka::number(route).unwrap_or_default();
@@ -200,14 +219,16 @@ impl RouteHeader {
         path: PathId,
         tag_key: &TagKey,
     ) -> Result<Header, DropReason> {
-        match self.profile {
+        let mut header = match self.profile {
             Profile::Native => self.write_native(frame, path, tag_key),
             Profile::Safe9 | Profile::Classic80 => {
                 marked::write(self.profile, &self.ports, frame, path)
             }
             Profile::SrMpls => sr_mpls::write(&self.ports, frame, path),
             Profile::Polka => polka::write(&self.number, frame, path),
-        }
+        }?;
+        header.later = self.longest.saturating_sub(header.added_bytes());
+        Ok(header)
     }
 
     fn write_native(

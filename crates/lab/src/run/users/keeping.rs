@@ -26,11 +26,13 @@ pub struct Lowered {
     pub lost: u64,
     /// Frames that the switch says it had no room for.
     pub refused: u64,
+    /// The streams that lost any.
+    pub runs: Vec<Comparison>,
 }
 
 impl fmt::Display for Lowered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { hops, from, to, sent, lost, refused } = self;
+        let Self { hops, from, to, sent, lost, refused, .. } = self;
         write!(
             f,
             "rate lowered from {from:.0} to {to:.0} frames a second at {hops} hops, and all of these measured anew: of \
@@ -59,11 +61,14 @@ impl Bench<'_> {
                 return Ok(rows);
             }
             let refused = Snapshot::take_at_rest(&self.running.client)?.refused_since(&before);
-            if refused < lost {
+            // Whatever else it had no room for meanwhile would hide what was lost otherwise.
+            if refused != lost {
                 return Ok(rows);
             }
             let (from, to) = (*rate, *rate * SEARCH_MARGIN);
-            lowered.push(Lowered { hops, from, to, sent, lost, refused });
+            let runs = rows.iter().flat_map(|row| &row.runs).filter(|run| run.lost > 0);
+            let runs = runs.cloned().collect();
+            lowered.push(Lowered { hops, from, to, sent, lost, refused, runs });
             *rate = to;
         }
     }

@@ -25,7 +25,11 @@ impl Following<'_> {
             self.next.exits = Arc::new(Exits::of(self.entries, divides_as)?);
         }
         for (_, pathlet) in self.next.exits.pathlets() {
-            self.check((pathlet.to, &pathlet.ports), &[])?;
+            // Its link may have gone since: frames end there by name until the header rests no more.
+            check((pathlet.to, &pathlet.ports), &[])?;
+            if pathlet.ports.is_empty() {
+                return Err(CompileError::RouteWithoutLink { to: pathlet.to, first: None });
+            }
         }
         for (_, _, onward) in edits(&self.former.entries.onward, &self.entries.onward) {
             onward.map_or(Ok(()), |way| check((way.to, &way.ports), &way.detours))?;
