@@ -381,8 +381,7 @@ impl Engine {
         self.egress.emit(vector, &mut self.proxy_flows, context, out);
     }
 
-    /// Takes packets through the fast path as far as it knows them, and all others through the stages,
-    /// in order.
+    /// Takes packets through the fast path as far as it knows them, and all others through the stages, in order.
     pub(crate) fn forward_fast(
         &mut self,
         now_ns: u64,

@@ -176,7 +176,8 @@ impl Header {
         place.map(|place| place.copy_from_slice(&self.bytes[before..self.len])).is_some()
     }
 
-    /// Puts it in front of a frame, or in the place of what it replaces; false, and nothing is changed: there is no room.
+    /// Puts it in front of a frame, or in the place of what it replaces; false, and nothing is changed: there is no
+    /// room.
     #[inline]
     pub(crate) fn put_before(&self, buffer: &mut Buffer) -> bool {
         let Some(before) = self.len.checked_sub(self.replaces) else { return false };

@@ -1,7 +1,6 @@
 //! What the fast path knows of a packet, flat and written in place: where it came from, what it shows, and what
 //! is to be done with it. Knows values alone.
 
-use super::routes::RouteRef;
 use crate::engine::encap::{PathPosition, Peeked};
 use crate::engine::packet::PortSlot;
 use crate::engine::packet::index::{NodeIndex, PortIndex, SliceIndex};
@@ -142,6 +141,14 @@ impl PathAction {
             ActionRef::Port(PortIndex(action as u16))
         }
     }
+}
+
+/// A header of a route by its place, as long as it is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct RouteRef {
+    pub(super) place: u16,
+    /// How often the place has been filled.
+    pub(super) turn: u32,
 }
 
 /// A packet as it is seen. Flat, and written in place: the fast path handles one for every packet.

@@ -4,7 +4,7 @@
 
 use super::FastPath;
 use super::context::FastPathContext;
-use super::packet_meta::{Kind, PacketMeta};
+use super::packet_meta::{Kind, PacketMeta, RouteRef};
 use crate::engine::action::{Action, ActionExit, Rewrite};
 use crate::engine::encap::{self, CarriedRef, Header};
 use crate::engine::packet::Packet;
@@ -38,13 +38,6 @@ impl Question {
         let hash = words.iter().fold(0_u64, |hash, word| (hash ^ word).wrapping_mul(FACTOR));
         (hash >> 40) as usize % KEPT
     }
-}
-
-/// A header by its place, as long as it is there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct RouteRef {
-    place: u16,
-    turn: u32,
 }
 
 #[derive(Debug)]

@@ -43,8 +43,8 @@ impl fmt::Display for Lowered {
 
 impl Bench<'_> {
     /// Measures at a rate; where frames were lost and the switch counted each of them as one that it had no room for,
-    /// the rate is lowered and all is measured anew, unless the file asks for that rate. Whatever else went wrong is left
-    /// in the rows.
+    /// the rate is lowered and all is measured anew, unless the file asks for that rate. Whatever else went wrong is
+    /// left in the rows.
     pub(super) fn at_a_rate_it_keeps(
         &mut self,
         rate: &mut f64,
