@@ -32,14 +32,20 @@ pub(crate) struct Step<'s> {
 enum Readiness {
     /// Its paths in use are as they should be, but perhaps for their rules.
     Kept(Vec<PathId>),
-    /// Other paths wait, and every node knows them.
-    Known(Vec<PathId>),
-    /// Not every node knows the paths that it needs.
-    Waiting,
+    /// Other paths wait for every node to know them.
+    Installed(Vec<PathId>),
+    /// Paths that it needs have come with this step, or there is no identifier for them.
+    Missing,
 }
 
 /// A chain, how far it is, and what it should be.
-type Ready = (ChainId, Readiness, Vec<Rendering>);
+type Prepared = (ChainId, Readiness, Vec<Rendering>);
+
+/// The chains of a group that can be carried, which turn together or one by one.
+pub(crate) struct PreparedGroup {
+    chains: Vec<Prepared>,
+    is_together: bool,
+}
 
 impl Step<'_> {
     /// May the chains of a group turn one by one? Where chains begin or cease to follow one
@@ -60,40 +66,43 @@ impl Step<'_> {
         ways
     }
 
-    /// Advances the chains of a group.
-    pub(crate) fn advance(&mut self, group: &[ChainId]) {
-        let chains = group.iter().filter_map(|id| self.intent.chains.get(id));
-        if self.is_shaped(group) {
-            for chain in chains {
-                // Whatever is missing, the former paths stay: an update is whole or has not
-                // happened.
-                if let Some(ways) = self.render(chain) {
-                    let ready = self.prepare(chain, &ways);
-                    self.turn(chain.id, ready, &ways);
-                }
+    /// Installs what the chains of a group need. Paths must be linked anew before any of them turns: what waits
+    /// may lead to what has come or gone here.
+    pub(crate) fn prepare(&mut self, group: &[ChainId]) -> PreparedGroup {
+        let is_together = !self.is_shaped(group);
+        let mut all = Vec::new();
+        for chain in group.iter().filter_map(|id| self.intent.chains.get(id)) {
+            if is_together && !self.graphs.is_entered(chain) {
+                continue;
             }
-            return;
-        }
-        let mut all: Vec<Ready> = Vec::new();
-        for chain in chains.filter(|chain| self.graphs.is_entered(chain)) {
-            let Some(ways) = self.render(chain) else { return };
-            all.push((chain.id, Readiness::Waiting, ways));
-        }
-        for (id, ready, ways) in &mut all {
-            if let Some(chain) = self.intent.chains.get(id) {
-                *ready = self.prepare(chain, ways);
+            match self.render(chain) {
+                Some(ways) => all.push((chain, ways)),
+                None if is_together => return PreparedGroup { chains: Vec::new(), is_together },
+                // Whatever is missing, the former paths stay: an update is whole or has not happened.
+                None => {}
             }
         }
-        if all.iter().any(|(_, ready, _)| matches!(ready, Readiness::Waiting)) {
+        let prepare = |(chain, ways): (&Chain, Vec<Rendering>)| {
+            (chain.id, self.prepare_chain(chain, &ways), ways)
+        };
+        PreparedGroup { chains: all.into_iter().map(prepare).collect(), is_together }
+    }
+
+    /// Turns what every node knows: of a group that turns together all, or nothing yet.
+    pub(crate) fn turn(&mut self, group: PreparedGroup) {
+        let is_ready = |(_, readiness, _): &Prepared| self.is_ready(readiness);
+        if group.is_together && !group.chains.iter().all(is_ready) {
             return;
         }
-        for (id, ready, ways) in all {
-            self.turn(id, ready, &ways);
+        for (chain, readiness, ways) in group.chains {
+            if group.is_together || self.is_ready(&readiness) {
+                self.turn_chain(chain, readiness, &ways);
+            }
         }
     }
 
     /// Installs what is missing.
-    fn prepare(&mut self, chain: &Chain, ways: &[Rendering]) -> Readiness {
+    fn prepare_chain(&mut self, chain: &Chain, ways: &[Rendering]) -> Readiness {
         let classified = self.ledger.classified(chain.id);
         let is_update = !classified.is_empty();
         if classified.len() == ways.len()
@@ -119,6 +128,11 @@ impl Step<'_> {
         for way in &missing {
             install(self.ledger, self.intent, self.inventory, chain, way, is_update);
         }
+        if missing.is_empty() { Readiness::Installed(known) } else { Readiness::Missing }
+    }
+
+    /// May its classifiers turn: does every node of its paths know them?
+    fn is_ready(&self, readiness: &Readiness) -> bool {
         let is_known = |id: &PathId| {
             let path = self.ledger.paths.get(id);
             path.is_some_and(|path| {
@@ -126,18 +140,18 @@ impl Step<'_> {
                     && is_routed(self.ledger, self.inventory, path)
             })
         };
-        if missing.is_empty() && known.iter().all(is_known) {
-            Readiness::Known(known)
-        } else {
-            Readiness::Waiting
+        match readiness {
+            Readiness::Kept(_) => true,
+            Readiness::Installed(ids) => ids.iter().all(is_known),
+            Readiness::Missing => false,
         }
     }
 
-    /// All ways of a chain turn at once, when every node of each knows it.
-    fn turn(&mut self, chain: ChainId, ready: Readiness, ways: &[Rendering]) {
-        match ready {
-            Readiness::Waiting => {}
-            Readiness::Known(ids) => classify(self.ledger, chain, &ids),
+    /// All ways of a chain turn at once.
+    fn turn_chain(&mut self, chain: ChainId, readiness: Readiness, ways: &[Rendering]) {
+        match readiness {
+            Readiness::Missing => {}
+            Readiness::Installed(ids) => classify(self.ledger, chain, &ids),
             Readiness::Kept(ids) => {
                 for (id, way) in ids.into_iter().zip(ways) {
                     reclassify(self.ledger, self.inventory, id, way);

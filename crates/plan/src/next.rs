@@ -1,6 +1,6 @@
 //! One step forward: from the blueprint that is, to the one that should follow, if any should.
 
-use crate::advance::Step;
+use crate::advance::{PreparedGroup, Step};
 use crate::atlas::Atlas;
 use crate::blueprint::Blueprint;
 use crate::borders;
@@ -81,10 +81,11 @@ fn next_chains(
         Step { previous, ledger: &mut ledger, intent, inventory, graphs: &graphs, roads: &roads };
     let is_turning = |group: &&Vec<ChainId>| !step.is_shaped(group);
     let turning: BTreeSet<ChainId> = groups.iter().filter(is_turning).flatten().copied().collect();
+    let prepared: Vec<PreparedGroup> = groups.iter().map(|group| step.prepare(group)).collect();
     // A path that would lead elsewhere now is not yet known, whatever its nodes acknowledged.
     link(step.ledger, inventory, &turning);
-    for group in &groups {
-        step.advance(group);
+    for group in prepared {
+        step.turn(group);
     }
     remove_drained(previous, &mut ledger, inventory);
     link(&mut ledger, inventory, &turning);

@@ -152,6 +152,34 @@ fn a_graph_waits_for_a_chain_that_lacks_something_and_says_so() {
 }
 
 #[test]
+fn a_path_whose_next_path_goes_before_it_turned_is_learned_anew() {
+    let mut world = testbed();
+    let [source, next] = [world.chain(1, 1, &[13]), world.chain(2, 1, &[12])];
+    world.settle();
+    let [former, kept] = [forward(&world, source), forward(&world, next)];
+    let over = |world: &mut World, function| {
+        let chain = world.intent.chains.get_mut(&next).unwrap();
+        chain.functions = vec![FunctionId(id(5, function))];
+    };
+    // Host 3 learns that the source's path leads to one over v14, which host 4 is never told of.
+    graph(&mut world, &[(1, &[2])]);
+    over(&mut world, 14);
+    world.plan();
+    [1, 3].into_iter().for_each(|host| world.acknowledge(host));
+    world.plan();
+    let led = rules(&world, 3).pop().unwrap().path;
+    assert_ne!(led, kept);
+    over(&mut world, 12);
+    world.plan();
+    assert_eq!(forward(&world, source), former, "host 3 may still send into path {led}");
+    assert!(rules(&world, 3).iter().all(|rule| rule.path != led));
+    world.acknowledge_all();
+    world.plan();
+    assert_ne!(forward(&world, source), former);
+    assert_eq!(rules(&world, 3).pop().unwrap().path, kept);
+}
+
+#[test]
 fn an_update_of_a_destination_turns_the_branch_and_nothing_else() {
     let mut world = testbed();
     let [root, left, right] = branching(&mut world);
