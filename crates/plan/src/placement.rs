@@ -9,7 +9,7 @@ use crate::blueprint::Blueprint;
 use crate::cables::{doubted, remembered, sound};
 use crate::graph::Graphs;
 use crate::intent::Intent;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, NodeFacts};
 use crate::route::{Border, Search, pathlets};
 use crate::selector::rewritten;
 use crate::topology::Topology;
@@ -101,7 +101,7 @@ impl Hosts {
             ports: ports(topology, &names),
         };
         let numbers = names.iter().cloned().zip(0..).collect();
-        let has_edges = inventory.switches.values().any(|facts| facts.writes_headers());
+        let has_edges = inventory.switches.values().any(NodeFacts::writes_headers);
         Ok(Self { names, numbers, ground, racks, has_edges })
     }
 
