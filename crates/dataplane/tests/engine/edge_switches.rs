@@ -64,6 +64,7 @@ fn cut(by: Encapsulation) -> Rig {
     let mut program = rig.town.program(0);
     program.borders.push(border(&rig.town, by));
     rig.apply_program(0, &program);
+    rig.sleep(WAY_FLUSH_MS);
     rig.moved();
     rig
 }

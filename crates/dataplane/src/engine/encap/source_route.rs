@@ -163,7 +163,7 @@ impl RouteHeader {
     /// That of a whole route, or of its part up to an edge.
     pub(crate) fn of_part(
         encapsulation: Encapsulation,
-        route: &Cow<'_, RouteEntry>,
+        route: Cow<'_, RouteEntry>,
     ) -> Option<Self> {
         let longest = match route {
             Cow::Borrowed(_) => 0,
@@ -172,7 +172,7 @@ impl RouteHeader {
                 encapsulation.added_bytes(&ports, false)
             }
         };
-        Some(Self { longest, ..Self::new(encapsulation, route)? })
+        Some(Self { longest, ..Self::new(encapsulation, &route)? })
     }
 
     /// That of a route, with those of its detours that it has room for; none: this encapsulation has no routes.
