@@ -14,9 +14,10 @@ use catena_model::program::{BorderEntry, ExitEntry, ExitPlace, NodeProgram, Path
 use catena_model::resource::Encapsulation;
 use catena_model::topology::PortNumber;
 use catena_wire::scalar::{EtherType, Spi};
-use catena_wire::source_route::native::{NativeHeader, PortWidth};
+use catena_wire::source_route::native::{NativeHeader, PortWidth, TagKey};
 
 const NUMBERED: Encapsulation = Encapsulation::SourceRoutePolka;
+const TAGGED: Encapsulation = Encapsulation::SourceRouteNativeTagged;
 /// By which the switch knows the header that it writes.
 const NUMBER: u8 = 20;
 const HOPS: &[&[&str]] = &[&["v2"], &["v4"]];
@@ -75,7 +76,7 @@ fn written(by: Encapsulation, (node, ports): (usize, &[u8]), path: u16, frame: &
         return frames::numbered(&[(node, ports[1])], 1, path.into(), frame);
     }
     let mut frame = match by {
-        Encapsulation::SourceRouteNative => native(ports, path.into(), frame),
+        Encapsulation::SourceRouteNative | TAGGED => native(by, ports, path.into(), frame),
         _ => on_its_way(by, ports, path, frame),
     };
     step(&mut frame).unwrap();
@@ -83,12 +84,14 @@ fn written(by: Encapsulation, (node, ports): (usize, &[u8]), path: u16, frame: &
 }
 
 /// As edges write it, its ports no wider than they need be.
-fn native(way: &[u8], path: u32, frame: &[u8]) -> Vec<u8> {
+fn native(by: Encapsulation, way: &[u8], path: u32, frame: &[u8]) -> Vec<u8> {
+    // Of a domain without a key.
+    let key = TagKey::of_domain(&[0; 16]);
     let header = NativeHeader {
         width: PortWidth::for_port(way.iter().copied().max().unwrap()),
         way,
         path: Spi::new(path).ok(),
-        tag: None,
+        tag: (by == TAGGED).then_some(&key),
         detours: &[],
         ether_type: EtherType::IPV4,
     };
@@ -151,6 +154,7 @@ fn what_fits_no_header_at_an_edge_ends_by_name() {
         let v2 = number_of(&rig.town, "v2.in");
         let to_edge = |ports: &[u8], path| match by {
             NUMBERED => frames::numbered(&[(SWITCH, ports[0])], ports.len() as u8, path, &frame),
+            TAGGED => native(by, ports, path, &frame),
             _ => on_its_way(by, ports, path as u16, &frame),
         };
         for (frame, reason) in [

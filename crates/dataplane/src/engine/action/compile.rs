@@ -96,7 +96,7 @@ impl Maker<'_> {
         let slot = self.slots.of_port(number.link_id()).ok_or(DropReason::NoRoute)?;
         let (owner, _) = self.slots.owner(slot);
         let exit = ActionExit::Link { node, number, slot, owner };
-        let header = RouteHeader::of_part(by, route).ok_or(DropReason::NoRoute)?;
+        let header = RouteHeader::of_headed(by, route).ok_or(DropReason::NoRoute)?;
         let instance = u16::try_from(place).map_err(|_| DropReason::NoInstance)?;
         let rewrite = Rewrite::Route { header, instance };
         let is_repeated = self.is_alike(hop);

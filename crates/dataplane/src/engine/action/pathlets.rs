@@ -149,7 +149,7 @@ fn made(path: &PathTable, combination: &Combination, tables: &Tables) -> Option<
     let (way, last) = JoinedWay::along(known, met, path.encapsulation, number_of)?;
     if way.ways == 1 {
         let route = tables.entries.headed((&to.node, to.ingress), path.encapsulation)?;
-        return RouteHeader::of_part(path.encapsulation, route);
+        return RouteHeader::of_headed(path.encapsulation, route);
     }
     let joined = RouteEntry {
         node: last.node.clone(),

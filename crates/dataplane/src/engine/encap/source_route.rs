@@ -160,19 +160,22 @@ impl RouteHeader {
         &self.ports
     }
 
-    /// That of a whole route, or of its part up to an edge.
-    pub(crate) fn of_part(
+    /// The same of a part of a route, up to an edge.
+    pub(crate) fn of_part(encapsulation: Encapsulation, route: &RouteEntry) -> Option<Self> {
+        let ports = vec![PortNumber::new(u8::MAX)?; encapsulation.route_ports_max()];
+        let longest = encapsulation.added_bytes(&ports, false);
+        Some(Self { longest, ..Self::new(encapsulation, route)? })
+    }
+
+    /// That of a route as it is headed: whole, or its part up to an edge.
+    pub(crate) fn of_headed(
         encapsulation: Encapsulation,
         route: Cow<'_, RouteEntry>,
     ) -> Option<Self> {
-        let longest = match route {
-            Cow::Borrowed(_) => 0,
-            Cow::Owned(_) => {
-                let ports = vec![PortNumber::new(u8::MAX)?; encapsulation.route_ports_max()];
-                encapsulation.added_bytes(&ports, false)
-            }
-        };
-        Some(Self { longest, ..Self::new(encapsulation, &route)? })
+        match route {
+            Cow::Borrowed(whole) => Self::new(encapsulation, whole),
+            Cow::Owned(part) => Self::of_part(encapsulation, &part),
+        }
     }
 
     /// That of a route, with those of its detours that it has room for; none: this encapsulation has no routes.
