@@ -218,12 +218,14 @@ fn beside(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
     Ok(())
 }
 
+type MakeWork = fn(Kind) -> Result<EdgeWork, BenchError>;
+
 /// Edges, in turns with the same over NSH.
 fn edges(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
     eprintln!("bench: edges");
     let slow = |kind| Kind { has_fast_path: false, ..kind };
     let kinds = [Kind::ROUTED, Kind::ORDINARY];
-    let works: [(&str, fn(Kind) -> Result<EdgeWork, BenchError>, [Kind; 2]); 4] = [
+    let works: [(&str, MakeWork, [Kind; 2]); 4] = [
         ("edge_push_ns", EdgeWork::push, kinds),
         ("edge_proxy_out_ns", EdgeWork::proxy_out, kinds),
         ("edge_push_slow_ns", EdgeWork::push, kinds.map(slow)),
