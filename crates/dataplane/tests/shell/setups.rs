@@ -100,7 +100,10 @@ async fn new_flows_of_a_reactive_chain_wait_in_their_worker_for_what_the_control
         assert_eq!(bytes, [7; 8], "who is known goes on");
         let counters = agent.counters();
         let setups: Vec<_> = counters.setups.chains.values().collect();
-        assert_eq!((setups[0].asked, setups[0].answered), (FLOWS as u64, FLOWS as u64));
-        assert_eq!(setups[0].held, FLOWS as u64 * ROW);
+        assert_eq!(setups[0].answered, FLOWS as u64);
+        // A worker may hear of the late packet before it hears that the agent has gone.
+        let late = setups[0].asked - FLOWS as u64;
+        assert!(late <= 1, "{setups:?}");
+        assert_eq!(setups[0].held, FLOWS as u64 * ROW + late);
     }
 }
