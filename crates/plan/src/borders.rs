@@ -13,6 +13,7 @@ use crate::status::node_reason;
 use crate::way_detours;
 use catena_model::NodeName;
 use catena_model::id::PortId;
+use catena_model::limits::NODE_LINKS_MAX;
 use catena_model::program::{BorderEntry, DetourEntry, ExitPlace, NodeIdentity, Pathlet};
 use catena_model::resource::Encapsulation;
 use catena_model::source_route::EDGES_SINCE_PROTOCOL;
@@ -194,13 +195,12 @@ pub(crate) fn why_unwritten(
     way: Carried<'_>,
 ) -> Option<String> {
     let Unknown { edge, has_no_number } = Cutting::new(ledger, inventory).border(way).err()?;
-    let book = ledger.port_numbers.get(&edge).filter(|_| has_no_number);
-    Some(match book {
-        Some(book) => {
-            let why = book.why_full();
-            format!("edge '{edge}' has no number for one header more: {why}; mark another switch")
-        }
-        None => format!(
+    Some(match has_no_number {
+        true => format!(
+            "edge '{edge}' has no number for one header more: a source route can name {NODE_LINKS_MAX} ports of a node, \
+             and half of them are kept for links and for ports of functions; mark another switch"
+        ),
+        false => format!(
             "{}: it lies on a way of the chain, and does not know yet which header it shall write",
             node_reason(inventory, &edge)
         ),
@@ -340,8 +340,7 @@ impl<'c> Cutting<'c> {
     fn number(&mut self, edge: &NodeName, header: Pathlet) -> Result<PortNumber, Unknown> {
         let book = self.ledger.port_numbers.get(edge);
         let given = book.and_then(|book| book.pathlet(&header));
-        let has_no_number =
-            given.is_none() && book.is_some_and(|book| !book.has_room_for_pathlets());
+        let has_no_number = book.is_some_and(|book| !book.can_name(&header));
         self.wanted.entry(edge.clone()).or_default().insert(header);
         let known = given.filter(|given| given.is_known).map(|given| given.number);
         known.ok_or_else(|| Unknown { edge: edge.clone(), has_no_number })

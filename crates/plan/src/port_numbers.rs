@@ -216,9 +216,7 @@ impl PortNumbers {
         }
     }
 
-    /// The number that this had before, or else the lowest that nothing has and nothing had lately. That of a port or
-    /// a pathlet is even as long as there is one: it stands last in headers, and an odd one is that of a group of
-    /// stations in `classic-80`.
+    /// The number that this had before, or else a free one.
     fn take(&mut self, of: &ExitPlace) -> Option<PortNumber> {
         let own = self.resting.iter().find(|(_, resting)| resting.of == *of);
         let own = own.map(|(number, _)| *number);
@@ -226,6 +224,14 @@ impl PortNumbers {
             self.resting.remove(&number);
             return own;
         }
+        self.free(of)
+    }
+
+    /// The lowest number that nothing has and nothing had lately. That of a port or a pathlet is even as long as there
+    /// is one: it stands last in headers, and an odd one is that of a group of stations in `classic-80`. That of a
+    /// pathlet is above the last number in its own header: so wherever a frame comes meanwhile, each header that an
+    /// edge writes has a lower number than the one before, and there is an end of them.
+    fn free(&self, of: &ExitPlace) -> Option<PortNumber> {
         let taken = self.links.values().chain(self.ports.values()).chain(self.resting.keys());
         let taken = taken.copied().chain(self.pathlets.iter().map(|one| one.number));
         let taken: BTreeSet<PortNumber> = taken.collect();
@@ -233,7 +239,12 @@ impl PortNumbers {
         if !matches!(of, ExitPlace::Link(_)) {
             numbers.sort_by_key(|number| number.get() % 2);
         }
-        numbers.into_iter().find(|number| !taken.contains(number))
+        let above = match of {
+            ExitPlace::Pathlet(pathlet) => pathlet.ports.last().copied(),
+            ExitPlace::Link(_) | ExitPlace::Port(_) => None,
+        };
+        let is_free = |number: &PortNumber| !taken.contains(number) && Some(*number) > above;
+        numbers.into_iter().find(is_free)
     }
 }
 

@@ -184,8 +184,9 @@ impl Transit {
         let former = std::mem::take(&mut self.headers);
         for (number, pathlet) in tables.exits.pathlets() {
             let known = former.iter().find(|(known, _)| known == pathlet);
-            let header =
-                known.cloned().or_else(|| Some((Arc::clone(pathlet), NextHeader::new(pathlet)?)));
+            let header = known
+                .cloned()
+                .or_else(|| Some((Arc::clone(pathlet), NextHeader::new(number, pathlet)?)));
             let place = u8::try_from(self.headers.len()).ok();
             let Some((header, place)) = header.zip(place) else { continue };
             self.headers.push(header);

@@ -221,6 +221,24 @@ fn a_header_whose_link_has_gone_ends_frames_by_name_and_holds_no_program_up() {
     }
 }
 
+/// However cables are moved, what an edge writes ends with a lower number than what it read.
+#[test]
+fn a_header_that_might_come_back_for_ever_is_not_written() {
+    for last in [NUMBER, NUMBER + 2] {
+        let mut rig = cut(Encapsulation::SourceRouteNative);
+        let mut program = edge(&rig.town);
+        if let ExitPlace::Pathlet(pathlet) = &mut program.exits.last_mut().unwrap().to {
+            pathlet.ports = [2, last].map(port_number).to_vec();
+        }
+        program.number.0 += 1;
+        rig.apply_program(SWITCH, &program);
+        rig.moved();
+        rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
+        let moved = rig.moved();
+        assert_eq!(moved.get("host4-1 dropped unknown_exit"), Some(&1), "{last}: {moved:?}");
+    }
+}
+
 #[test]
 fn a_sender_is_told_what_the_longest_header_of_an_edge_leaves_room_for() {
     for by in all() {

@@ -38,9 +38,18 @@ impl PortNumbers {
         self.pathlets.iter().find(|one| one.number == number)
     }
 
-    /// Are there numbers for one header more? Half of all are kept for links and for ports of functions.
-    pub(crate) fn has_room_for_pathlets(&self) -> bool {
+    /// Is there a number for one header more? Half of all are kept for links and for ports of functions.
+    fn has_room_for_pathlets(&self) -> bool {
         self.room() > NODE_LINKS_MAX / 2
+    }
+
+    /// Has this header a number, or could it get one?
+    pub(crate) fn can_name(&self, pathlet: &Pathlet) -> bool {
+        let place = ExitPlace::Pathlet(pathlet.clone());
+        let is_left = || {
+            self.resting.values().any(|resting| resting.of == place) || self.free(&place).is_some()
+        };
+        self.pathlet(pathlet).is_some() || (self.has_room_for_pathlets() && is_left())
     }
 
     pub(crate) fn has_pathlets(&self) -> bool {

@@ -69,7 +69,12 @@ fn assert_headers_lead(world: &World, fabric: &Fabric, by: Encapsulation) {
             assert_eq!(arrival, Arrival::Port(route.node.clone(), route.to), "{header:?}");
             walked += 1;
         }
-        for (_, pathlet) in pathlets(program) {
+        for (number, pathlet) in pathlets(program) {
+            // Wherever it comes by mistake, there is an end of headers.
+            assert!(
+                pathlet.ports.last().is_some_and(|last| *last < number),
+                "{number} {pathlet:?}"
+            );
             assert_eq!(by.fault_of_route(&pathlet.ports), None);
             let named = if by.needs_identities() { pathlet.ports.len() - 1 } else { 0 };
             assert_eq!(pathlet.identities.len(), named);

@@ -18,8 +18,10 @@ pub(crate) struct NextHeader {
 }
 
 impl NextHeader {
-    /// None: it has no port.
-    pub(crate) fn new(pathlet: &Pathlet) -> Option<Self> {
+    /// That with this number. None: it has no port, or ends with no lower number than its own, so that there might be
+    /// no end of headers.
+    pub(crate) fn new(number: PortNumber, pathlet: &Pathlet) -> Option<Self> {
+        pathlet.ports.last().filter(|last| **last < number)?;
         let route = RouteEntry {
             node: pathlet.node.clone(),
             to: pathlet.to,
