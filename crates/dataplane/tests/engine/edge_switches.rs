@@ -19,7 +19,7 @@ use catena_wire::source_route::native::{NativeHeader, PortWidth, TagKey};
 const NUMBERED: Encapsulation = Encapsulation::SourceRoutePolka;
 const TAGGED: Encapsulation = Encapsulation::SourceRouteNativeTagged;
 /// By which the switch knows the header that it writes.
-const NUMBER: u8 = 20;
+const NUMBER: u8 = 200;
 const HOPS: &[&[&str]] = &[&["v2"], &["v4"]];
 
 fn all() -> impl Iterator<Item = Encapsulation> {
