@@ -208,10 +208,13 @@ fn flows_of_a_reactive_chain_are_set_up_with_their_first_packet() {
 }
 
 /// Chains of one to ten functions over the twenty switches of a fat tree; all lengths, and tunnels beside
-/// source routes, in the full test.
+/// source routes, in the full test, and who is held for silent in ten minutes.
 #[test]
 fn chains_in_and_across_the_pods_of_a_fat_tree_are_proved_switch_by_switch() {
     passes_as_a_whole("fat-tree.yaml");
+    if is_full() {
+        passes_as_a_whole("false-alarms.yaml");
+    }
 }
 
 /// A cable is pulled out and one falls silent under a counted stream.

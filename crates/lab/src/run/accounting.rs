@@ -62,6 +62,8 @@ pub(crate) struct Account {
     pub(crate) uneven: Vec<String>,
     /// Packets that entered each chain, by its name.
     pub(crate) entered: BTreeMap<String, u64>,
+    /// How often nodes held a neighbour for silent.
+    pub(crate) silences: u64,
     /// Nodes that did not answer.
     pub(crate) silent: Vec<String>,
 }
@@ -217,6 +219,10 @@ impl Snapshot {
             let ports = ports.map(|port| port.account.unaccounted().unsigned_abs());
             ports.sum::<u128>() + node.tunnels.unaccounted().unsigned_abs()
         });
+        let silences = |snapshot: &Self| -> u64 {
+            let lives = snapshot.nodes().flat_map(|node| &node.link_lives);
+            lives.map(|life| life.silences).sum()
+        };
         let silent = self.0.iter().filter(|report| report.counters.is_none());
         Account {
             unaccounted: u64::try_from(unaccounted.sum::<u128>()).unwrap_or(u64::MAX),
@@ -224,6 +230,7 @@ impl Snapshot {
             differing: self.differing(before, lab),
             uneven: self.uneven(before, &taps_of(lab), standing),
             entered: self.entered(before, standing),
+            silences: silences(self).saturating_sub(silences(before)),
             silent: silent.map(|report| report.status.node.to_string()).collect(),
         }
     }
@@ -400,6 +407,19 @@ mod tests {
     fn a_run_that_lost_nothing_is_even() {
         let account = snapshot(70, 0).since(&snapshot(20, 0), &lab(), &[]);
         assert_eq!(account, Account::default());
+    }
+
+    #[test]
+    fn how_often_neighbours_fell_silent_is_counted_from_before_until_now() {
+        let fell_silent = |silences: &[u64]| {
+            let mut snapshot = snapshot(1, 0);
+            let life = |silences: &u64| json!({"port": CHAIN, "is_known": true, "is_silent": false, "silences": silences, "detoured": 0});
+            let lives = silences.iter().map(life).map(|life| serde_json::from_value(life).unwrap());
+            snapshot.0[0].counters.as_mut().unwrap().link_lives = lives.collect();
+            snapshot
+        };
+        let account = fell_silent(&[3, 1]).since(&fell_silent(&[2, 0]), &lab(), &[]);
+        assert_eq!(account.silences, 2);
     }
 
     #[test]

@@ -57,6 +57,8 @@ pub struct RunEvidence {
     pub differing: Vec<String>,
     /// Hops that got or gave back something else than what entered their chain.
     pub uneven: Vec<String>,
+    /// How often nodes held a neighbour for silent.
+    pub silences: u64,
     /// Nodes that did not answer for their counters.
     pub silent: Vec<String>,
 }
@@ -88,6 +90,7 @@ impl RunEvidence {
             ring_full: 0,
             differing: Vec::new(),
             uneven: Vec::new(),
+            silences: 0,
             silent: Vec::new(),
         }
     }
@@ -103,6 +106,7 @@ impl RunEvidence {
         self.differing = account.differing;
         self.uneven = account.uneven;
         self.entered = account.entered;
+        self.silences = account.silences;
         self.silent = account.silent;
     }
 }

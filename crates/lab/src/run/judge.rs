@@ -316,10 +316,12 @@ fn measured(evidence: &Evidence, metric: Metric, subject: Option<&str>) -> Resul
     };
     let silent = evidence.runs.iter().flat_map(|run| &run.silent).next();
     match (metric, silent) {
-        (Metric::Unaccounted | Metric::RingFull, Some(node)) => {
+        (Metric::Unaccounted | Metric::RingFull | Metric::FalseAlarms, Some(node)) => {
             Err(format!("{node} did not answer for its counters"))
         }
-        (Metric::Unaccounted | Metric::RingFull, _) if evidence.runs.is_empty() => {
+        (Metric::Unaccounted | Metric::RingFull | Metric::FalseAlarms, _)
+            if evidence.runs.is_empty() =>
+        {
             Err("was not measured".to_owned())
         }
         (Metric::Unaccounted, None) => {
@@ -327,6 +329,9 @@ fn measured(evidence: &Evidence, metric: Metric, subject: Option<&str>) -> Resul
                 return Err(nothing);
             }
             Ok(evidence.runs.iter().map(|run| run.unaccounted as f64).sum())
+        }
+        (Metric::FalseAlarms, None) => {
+            Ok(evidence.runs.iter().map(|run| run.silences as f64).sum())
         }
         (Metric::RingFull, None) => Ok(evidence.runs.iter().map(|run| run.ring_full as f64).sum()),
         (Metric::Loss, _) => some(of(|t| t.lost.map(|n| n as f64))).map(|v| v.iter().sum()),
@@ -409,6 +414,7 @@ mod tests {
             "throughput a >= 3M",
             "unaccounted == 0",
             "ring_full == 0",
+            "false_alarms == 0",
         ] {
             assert!(holds(good, &evidence), "{good}");
         }
@@ -500,14 +506,22 @@ mod tests {
     #[test]
     fn what_was_not_measured_fails() {
         let nothing = Evidence::default();
-        for text in
-            ["order", "interfaces", "loss == 0", "unaccounted == 0", "deploy_per_function <= 1s"]
-        {
+        for text in [
+            "order",
+            "interfaces",
+            "loss == 0",
+            "unaccounted == 0",
+            "deploy_per_function <= 1s",
+            "false_alarms == 0",
+        ] {
             assert!(!holds(text, &nothing), "{text}");
         }
         let mut silent = evidence();
         silent.runs[0].silent.push("host2".into());
-        assert!(!holds("unaccounted == 0", &silent));
+        assert!(!holds("unaccounted == 0", &silent) && !holds("false_alarms == 0", &silent));
+        let mut alarmed = evidence();
+        alarmed.runs[0].silences = 1;
+        assert!(!holds("false_alarms == 0", &alarmed) && holds("false_alarms <= 1", &alarmed));
         let mut differing = evidence();
         differing.runs[0].differing.push("v1".into());
         assert!(!holds("interfaces", &differing) && holds("hops", &differing));

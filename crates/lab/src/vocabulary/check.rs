@@ -112,6 +112,8 @@ pub enum Metric {
     OvertakenLate,
     /// Datagrams lost beyond what was dropped by name and what cables did not bring.
     Unnamed,
+    /// How often a node held a neighbour for silent whose cable was whole.
+    FalseAlarms,
     /// What 99 of a hundred set-ups of flows did not exceed, in microseconds; of several runs the worst.
     Setup,
     /// The same of making the header alone.
@@ -129,7 +131,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    const ALL: [(&'static str, Metric); 27] = [
+    const ALL: [(&'static str, Metric); 28] = [
         ("loss", Metric::Loss),
         ("throughput", Metric::Throughput),
         ("unaccounted", Metric::Unaccounted),
@@ -150,6 +152,7 @@ impl Metric {
         ("detour_ms", Metric::Detour),
         ("overtaken_late", Metric::OvertakenLate),
         ("unnamed", Metric::Unnamed),
+        ("false_alarms", Metric::FalseAlarms),
         ("setup_us", Metric::Setup),
         ("setup_header_us", Metric::SetupHeader),
         ("setup_edge_us", Metric::SetupEdge),
@@ -187,6 +190,7 @@ impl Metric {
             | Self::Changes
             | Self::Receipts
             | Self::Broken
+            | Self::FalseAlarms
             | Self::Passages
             | Self::Detours => format!("{value:.0}"),
         }
@@ -231,7 +235,7 @@ const FORMS: &str = "write 'order', 'interfaces', 'hops', 'paths', 'shares withi
     or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
     throughput, unaccounted, ring_full, deploy_per_function, unanswered, changes, receipts, lost, \
     duplicated, mixed, overtaken, stalled, broken, isolation, passages, detours, detour_ms, overtaken_late, \
-    unnamed, setup_us, setup_header_us, setup_edge_us, unset, start_seconds, idle_percent, memory_mib";
+    unnamed, false_alarms, setup_us, setup_header_us, setup_edge_us, unset, start_seconds, idle_percent, memory_mib";
 
 impl Statement {
     /// Is it about what the lab takes of its machine?

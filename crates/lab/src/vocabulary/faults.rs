@@ -125,6 +125,21 @@ mod tests {
     }
 
     #[test]
+    fn false_alarms_are_counted_where_cables_stay_whole() {
+        for (faults, problem) in [
+            ("{at: 1, silence: h1-leaf1}", Some("silences a cable")),
+            ("{at: 1, cut: h1-leaf1}", None),
+            ("", None),
+        ] {
+            let told = read_with(&format!("{faults}]\ncheck: [false_alarms == 0")).err();
+            match problem {
+                Some(problem) => assert!(told.unwrap().contains(problem), "{faults}"),
+                None => assert_eq!(told, None, "{faults}"),
+            }
+        }
+    }
+
+    #[test]
     fn what_cannot_befall_a_cable_is_refused() {
         for (faults, problem) in [
             ("{at: 1, cut: leaf1-leaf2}", "leaf1-leaf2"),

@@ -4,6 +4,7 @@
 use super::check::{Claim, Metric, Statement};
 use super::document::Document;
 use super::error::Fault;
+use super::faults::FaultKind;
 use super::lab::{Lab, LabChain, Plot, PlotKind, Sweep};
 use super::validate::unknown;
 use catena_client::deploy::{ChainDocument, ChainStep};
@@ -217,6 +218,16 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
             metric: Metric::Detour | Metric::OvertakenLate | Metric::Unnamed, ..
         } if lab.faults.is_empty() => {
             Err(Fault::new(key, "is about cables that fail, and none does", "add faults:"))
+        }
+        Claim::Compare { metric: Metric::FalseAlarms, .. } if lab.cables.is_empty() => {
+            let advice = "add switches: {NAME: {role: switch}} and links:";
+            Err(Fault::new(key, "is about neighbours at cables, and there are none", advice))
+        }
+        Claim::Compare { metric: Metric::FalseAlarms, .. }
+            if lab.faults.iter().any(|fault| fault.kind == FaultKind::Silence) =>
+        {
+            let advice = "write it in a lab whose cables stay whole";
+            Err(Fault::new(key, "counts who falls silent, and faults: silences a cable", advice))
         }
         Claim::Compare { metric: Metric::Detour, subject: Some(kind), .. } => {
             let kinds = ["cut", "silence"];
