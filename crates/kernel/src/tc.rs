@@ -55,18 +55,9 @@ enum Own {
 /// `CAP_NET_ADMIN` is missing.
 pub async fn swallow_ingress(netlink: &Netlink, ifindex: u32) -> Result<()> {
     const OPERATION: &str = "swallow the ingress of";
-    let object = object(netlink, ifindex);
-    add_hook(netlink, ifindex, OPERATION).await?;
-    let filter = new_filter(ifindex, filter_options())?;
-    let flags = NLM_F_CREATE | NLM_F_EXCL;
-    already_is_fine(netlink.change(OPERATION, &object, filter, flags).await)?;
-    match standing(netlink, ifindex).await? {
-        Some(Own::Swallows) => Ok(()),
-        Some(Own::Steers) => replace_filter(netlink, ifindex, OPERATION, filter_options()).await,
-        None => {
-            let reason = "a filter of another owner holds the first ingress place";
-            Err(KernelError::invalid(object, reason))
-        }
+    match take_place(netlink, ifindex, OPERATION, filter_options()).await? {
+        Own::Swallows => Ok(()),
+        Own::Steers => replace_filter(netlink, ifindex, OPERATION, filter_options()).await,
     }
 }
 
@@ -76,7 +67,9 @@ pub async fn swallow_ingress(netlink: &Netlink, ifindex: u32) -> Result<()> {
 /// # Errors
 /// As [`swallow_ingress`]; the descriptor may also be no program for traffic control.
 pub async fn steer_ingress(netlink: &Netlink, ifindex: u32, program: BorrowedFd<'_>) -> Result<()> {
-    replace_filter(netlink, ifindex, "steer the ingress of", steering_options(program)).await
+    const OPERATION: &str = "steer the ingress of";
+    take_place(netlink, ifindex, OPERATION, steering_options(program)).await?;
+    replace_filter(netlink, ifindex, OPERATION, steering_options(program)).await
 }
 
 /// Takes a program of [`steer_ingress`] away, whoever put it there: the stack sees the interface's
@@ -91,13 +84,30 @@ pub async fn release_steering(netlink: &Netlink, ifindex: u32) -> Result<()> {
     }
 }
 
+/// Puts a filter of ours where none stands, and answers which of ours stands then.
+async fn take_place(
+    netlink: &Netlink,
+    ifindex: u32,
+    operation: &'static str,
+    options: Vec<TcOption>,
+) -> Result<Own> {
+    add_hook(netlink, ifindex, operation).await?;
+    let object = object(netlink, ifindex);
+    let filter = new_filter(ifindex, options)?;
+    let flags = NLM_F_CREATE | NLM_F_EXCL;
+    already_is_fine(netlink.change(operation, &object, filter, flags).await)?;
+    standing(netlink, ifindex).await?.ok_or_else(|| {
+        let reason = "a filter of another owner holds the first ingress place";
+        KernelError::invalid(object, reason)
+    })
+}
+
 async fn replace_filter(
     netlink: &Netlink,
     ifindex: u32,
     operation: &'static str,
     options: Vec<TcOption>,
 ) -> Result<()> {
-    add_hook(netlink, ifindex, operation).await?;
     let filter = new_filter(ifindex, options)?;
     let flags = NLM_F_CREATE | NLM_F_REPLACE;
     netlink.change(operation, &object(netlink, ifindex), filter, flags).await

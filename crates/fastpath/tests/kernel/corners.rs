@@ -1,14 +1,17 @@
 //! The ends of the tables, and ports that the program does not serve: slow packets, never wrong ones.
 
 use crate::frames::{self, Dice};
+use crate::scene::Host;
 use crate::{SIZES, load, needs_privilege};
 use catena_fastpath::{
     Event, Hook, Kind, Operation, Port, Program, PuntTag, PuntedFrom, Settings, Sight, Tables,
     Transform, Verdict,
 };
 use catena_kernel::namespace::{NetNamespace, run_in};
+use catena_kernel::tc;
 use catena_wire::scalar::MacAddr;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::AsFd;
 use std::process::Command;
 
 const LOOPBACK: u32 = 1;
@@ -226,4 +229,35 @@ fn a_longer_frame_is_judged_at_once_and_a_smaller_mtu_within_a_tick() {
         assert_eq!(of_bytes(600), up(Event::Unfit));
         assert_eq!(of_bytes(500), valid);
     });
+}
+
+#[tokio::test]
+async fn a_filter_of_another_owner_stays_in_its_place() {
+    needs_privilege!("a_filter_of_another_owner_stays_in_its_place");
+    let (host, other) = (Host::new("theirs"), Host::new("other"));
+    host.links.add_veth("p1", "e0", &other.namespace, 1_500, None, None).await.unwrap();
+    let index = host.index("p1").await;
+    let said = |arguments: &[&str]| {
+        let output =
+            run_in(&host.namespace, || Command::new("tc").args(arguments).output().unwrap());
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    let place = ["dev", "p1", "ingress", "protocol", "all", "prio", "1", "handle", "1", "bpf"];
+    let theirs = ["direct-action", "bytecode", "1,6 0 0 0"];
+    said(&["qdisc", "add", "dev", "p1", "clsact"]);
+    said(&[&["filter", "add"], &place[..], &theirs].concat());
+    let shown = || said(&["filter", "show", "dev", "p1", "ingress"]);
+    let theirs = shown();
+    assert!(theirs.contains("bytecode '1,6 0 0 0'"), "{theirs}");
+    let (program, _tables) = load();
+    let steered = tc::steer_ingress(&host.links, index, program.for_port().as_fd()).await;
+    let told = steered.unwrap_err().to_string();
+    assert!(told.contains("a filter of another owner"), "{told}");
+    assert!(tc::swallow_ingress(&host.links, index).await.is_err());
+    assert_eq!(shown(), theirs);
+    // Where it has gone the place is free, and who steers there may come again with another program.
+    said(&["filter", "del", "dev", "p1", "ingress"]);
+    tc::steer_ingress(&host.links, index, program.for_port().as_fd()).await.unwrap();
+    tc::steer_ingress(&host.links, index, program.for_link().as_fd()).await.unwrap();
+    assert!(shown().contains("catena-fastpath"));
 }
