@@ -3,6 +3,7 @@
 
 use crate::error::{LabError, Result};
 use crate::up::RunningLab;
+use crate::vocabulary::Metric;
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,9 @@ pub struct Footprint {
     /// Memory of all its processes at the end of its last run, shared pages by their shares (proportional set
     /// size), in bytes.
     pub memory_bytes: u64,
+    /// Memory of that data plane of a switch that has most, shared pages in full (resident set size), at that time, in
+    /// bytes. None: no switch has one.
+    pub switch_bytes: Option<u64>,
 }
 
 impl Footprint {
@@ -34,14 +38,33 @@ impl Footprint {
         std::thread::sleep(LOOK);
         let spent = processor_seconds(running.init_pid())? - before;
         let idle_percent = 100.0 * spent / start.elapsed().as_secs_f64();
-        Ok(Self { start_seconds: running.start_seconds, idle_percent, memory_bytes: 0 })
+        Ok(Self { start_seconds: running.start_seconds, idle_percent, ..Self::default() })
+    }
+
+    /// A metric of it; none: it is none, or was not measured.
+    #[allow(clippy::cast_precision_loss, reason = "bytes of memory are far below 2^52")]
+    pub(crate) fn value(&self, metric: Metric) -> Option<f64> {
+        let mib = |bytes: u64| bytes as f64 / (1024.0 * 1024.0);
+        match metric {
+            Metric::Start => Some(self.start_seconds),
+            Metric::Idle => Some(self.idle_percent),
+            Metric::Memory => Some(mib(self.memory_bytes)),
+            Metric::SwitchMemory => self.switch_bytes.map(mib),
+            _ => None,
+        }
     }
 
     /// Takes down what it has of memory now.
     pub(crate) fn weigh(&mut self, running: &RunningLab) -> Result<()> {
         let processes = processes_beside(running.init_pid())?;
-        let bytes = processes.iter().filter_map(|process| memory_bytes(process));
+        let bytes = processes.iter().filter_map(|process| memory_bytes(process, "Pss:"));
         self.memory_bytes = bytes.sum();
+        let of_switches = processes.iter().filter(|process| {
+            let arguments = fs::read(process.join("cmdline")).unwrap_or_default();
+            data_plane_of(&arguments).is_some_and(|node| running.lab.switches.contains(&node))
+        });
+        let bytes = of_switches.filter_map(|process| memory_bytes(process, "Rss:"));
+        self.switch_bytes = bytes.max();
         Ok(())
     }
 }
@@ -73,13 +96,21 @@ fn processor_ticks(stat: &str) -> Option<u64> {
     times.sum()
 }
 
-/// None: it has ended meanwhile.
-fn memory_bytes(process: &Path) -> Option<u64> {
-    share_of(&fs::read_to_string(process.join("smaps_rollup")).ok()?)
+/// The node that a process is the data plane of, by its arguments as proc(5) has them; none: it is none.
+fn data_plane_of(arguments: &[u8]) -> Option<String> {
+    let mut words = arguments.split(|octet| *octet == 0).skip(1);
+    words.next().filter(|role| *role == b"dataplane")?;
+    words.find(|word| *word == b"--node")?;
+    String::from_utf8(words.next()?.to_vec()).ok()
 }
 
-fn share_of(rollup: &str) -> Option<u64> {
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+/// None: it has ended meanwhile.
+fn memory_bytes(process: &Path, size: &str) -> Option<u64> {
+    size_of(&fs::read_to_string(process.join("smaps_rollup")).ok()?, size)
+}
+
+fn size_of(rollup: &str, size: &str) -> Option<u64> {
+    let line = rollup.lines().find_map(|line| line.strip_prefix(size))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? * KIB)
 }
 
@@ -93,8 +124,9 @@ mod tests {
         assert_eq!(processor_ticks(stat), Some(127));
         assert_eq!(processor_ticks("42 (a"), None);
         let rollup = "5579-7ffd ---p 00000000 00:00 0 [rollup]\nRss:  900 kB\nPss:  300 kB\nPss_Dirty: 1 kB\n";
-        assert_eq!(share_of(rollup), Some(300 * 1024));
-        assert_eq!(share_of(""), None);
+        assert_eq!(size_of(rollup, "Pss:"), Some(300 * 1024));
+        assert_eq!(size_of(rollup, "Rss:"), Some(900 * 1024));
+        assert_eq!(size_of("", "Pss:"), None);
     }
 
     #[test]
@@ -103,7 +135,19 @@ mod tests {
         let found = processes_beside(own).unwrap();
         let folder = PathBuf::from(format!("/proc/{own}"));
         assert!(found.contains(&folder), "{found:?}");
-        assert!(memory_bytes(&folder) > Some(100_000));
+        assert!(memory_bytes(&folder, "Pss:") > Some(100_000));
+        assert!(memory_bytes(&folder, "Rss:") >= memory_bytes(&folder, "Pss:"));
         assert!(processor_seconds(own).unwrap() >= 0.0);
+    }
+
+    #[test]
+    fn a_data_plane_is_known_by_its_arguments() {
+        let of = |text: &str| data_plane_of(text.replace(' ', "\0").as_bytes());
+        assert_eq!(of("/run/catena dataplane --node a1 --workers 1 "), Some("a1".to_owned()));
+        for other in
+            ["", "catena", "catena agent --node a1", "catena dataplane", "catena dataplane --node"]
+        {
+            assert_eq!(of(other), None, "{other}");
+        }
     }
 }

@@ -353,13 +353,9 @@ fn measured(evidence: &Evidence, metric: Metric, subject: Option<&str>) -> Resul
         (Metric::Setup | Metric::SetupHeader | Metric::SetupEdge | Metric::Unset, _) => {
             setups::measured(evidence.runs.iter(), metric, subject)
         }
-        (Metric::Start | Metric::Idle | Metric::Memory, _) => {
-            let found = evidence.footprint.ok_or_else(|| "was not measured".to_owned())?;
-            Ok(match metric {
-                Metric::Start => found.start_seconds,
-                Metric::Idle => found.idle_percent,
-                _ => found.memory_bytes as f64 / (1024.0 * 1024.0),
-            })
+        (Metric::Start | Metric::Idle | Metric::Memory | Metric::SwitchMemory, _) => {
+            let found = evidence.footprint.and_then(|found| found.value(metric));
+            found.ok_or_else(|| "was not measured".to_owned())
         }
         (Metric::Passages, _) => routes::count(evidence, "passages"),
         (Metric::Detours, _) => routes::count(evidence, "detoured"),

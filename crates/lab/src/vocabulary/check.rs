@@ -128,10 +128,12 @@ pub enum Metric {
     Idle,
     /// Memory of all of them at the end, in MiB.
     Memory,
+    /// That of the data plane of a switch, of several the greatest, in MiB.
+    SwitchMemory,
 }
 
 impl Metric {
-    const ALL: [(&'static str, Metric); 28] = [
+    const ALL: [(&'static str, Metric); 29] = [
         ("loss", Metric::Loss),
         ("throughput", Metric::Throughput),
         ("unaccounted", Metric::Unaccounted),
@@ -160,6 +162,7 @@ impl Metric {
         ("start_seconds", Metric::Start),
         ("idle_percent", Metric::Idle),
         ("memory_mib", Metric::Memory),
+        ("switch_mib", Metric::SwitchMemory),
     ];
 
     /// A value with the metric's unit.
@@ -185,7 +188,7 @@ impl Metric {
             Self::Unset => format!("{value:.0} flows"),
             Self::Start => format!("{value:.1} s"),
             Self::Idle => format!("{value:.1} % of one processor"),
-            Self::Memory => format!("{value:.0} MiB"),
+            Self::Memory | Self::SwitchMemory => format!("{value:.0} MiB"),
             Self::Unanswered
             | Self::Changes
             | Self::Receipts
@@ -235,13 +238,14 @@ const FORMS: &str = "write 'order', 'interfaces', 'hops', 'paths', 'shares withi
     or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
     throughput, unaccounted, ring_full, deploy_per_function, unanswered, changes, receipts, lost, \
     duplicated, mixed, overtaken, stalled, broken, isolation, passages, detours, detour_ms, overtaken_late, \
-    unnamed, false_alarms, setup_us, setup_header_us, setup_edge_us, unset, start_seconds, idle_percent, memory_mib";
+    unnamed, false_alarms, setup_us, setup_header_us, setup_edge_us, unset, start_seconds, idle_percent, memory_mib, \
+    switch_mib";
 
 impl Statement {
     /// Is it about what the lab takes of its machine?
     #[must_use]
     pub fn is_of_footprint(&self) -> bool {
-        let own = [Metric::Start, Metric::Idle, Metric::Memory];
+        let own = [Metric::Start, Metric::Idle, Metric::Memory, Metric::SwitchMemory];
         matches!(&self.claim, Claim::Compare { metric, .. } if own.contains(metric))
     }
 
