@@ -31,6 +31,7 @@ use catena_wire::source_route::native::TagKey;
 use catena_wire::source_route::polka::residues::Reducer;
 use catena_wire::source_route::{self, Next, Profile, SourceRouteError, sr_mpls};
 use std::sync::Arc;
+use std::vec::Drain;
 
 /// Port numbers, 0 among them, which nobody has.
 const NUMBERS: usize = 256;
@@ -144,6 +145,8 @@ struct Brought {
     owner: Owner,
     /// A neighbour of this domain has sent it.
     is_known: bool,
+    /// Its frames come by the kernel's program.
+    is_steered: bool,
     volume: Volume,
     /// Those that leave again.
     held: u64,
@@ -152,6 +155,12 @@ struct Brought {
 }
 
 impl Brought {
+    /// Is nothing to be asked of its frames but by which number they leave?
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.is_known && !self.is_steered
+    }
+
     fn count(self, counters: &mut Counters, board: &LinkBoard) {
         if self.volume.packets > 0 {
             counters.apply(CounterUpdate::Received(self.owner), self.volume);
@@ -219,9 +228,14 @@ impl Transit {
         if !input.iter().any(has_come) {
             return None;
         }
-        let mut ended = None;
-        let mut brought: Option<Brought> = None;
-        for mut packet in input.drain(..) {
+        let (mut ended, mut brought): (_, Option<Brought>) = (None, None);
+        let mut packets = input.drain(..);
+        loop {
+            let next = match &mut brought {
+                Some(brought) if brought.is_plain() => self.lane(&mut packets, brought, out),
+                _ => packets.next().map(|packet| (packet, None)),
+            };
+            let Some((mut packet, named)) = next else { break };
             let slot = packet.port();
             if slot.is_none() || brought.as_ref().map(|brought| brought.slot) != slot {
                 let Some(next) = slot.and_then(|slot| self.brought_by(slot, slots)) else {
@@ -235,12 +249,17 @@ impl Transit {
             }
             let Some(brought) = &mut brought else { continue };
             let bytes = packet.buffer.len() as u64;
-            let is_steered = self.steered[usize::from(brought.number.get())];
-            if is_steered {
+            if brought.is_steered {
                 self.note_arrival(brought.number.get(), &packet);
             }
-            let leaving = self.exit_of(&mut packet.buffer, brought);
-            if is_steered && let Ok(leaving) = leaving {
+            let named = named.unwrap_or_else(|| match brought.is_known {
+                true => step(&mut packet.buffer, &self.reducers),
+                false => Err(DropReason::UnknownNeighbour),
+            });
+            let leaving = named.and_then(|number| self.exit_of(&mut packet.buffer, number));
+            if brought.is_steered
+                && let Ok(leaving) = leaving
+            {
                 self.note_kept(leaving, packet.arrived);
             }
             match leaving {
@@ -289,8 +308,42 @@ impl Transit {
             last.count(counters, &self.board);
             self.close();
         }
+        drop(packets);
         std::mem::swap(input, &mut self.staying);
         ended
+    }
+
+    /// Sends packets of a link out of those that are open, up to one that is no such packet: that with the number that
+    /// it has named, unless another has brought it.
+    #[inline]
+    fn lane(
+        &self,
+        packets: &mut Drain<'_, Packet>,
+        brought: &mut Brought,
+        out: &mut Output,
+    ) -> Option<(Packet, Option<Result<u8, DropReason>>)> {
+        let (mut sum, mut other) = (Volume::default(), None);
+        for mut packet in packets.by_ref() {
+            if packet.port() != Some(brought.slot) {
+                other = Some((packet, None));
+                break;
+            }
+            let bytes = packet.buffer.len() as u64;
+            let named = step(&mut packet.buffer, &self.reducers);
+            let exit = named.ok().and_then(|number| self.exits[usize::from(number)]);
+            let Some(Exit::Link { slot, batch: Some(batch), .. }) = exit else {
+                other = Some((packet, Some(named)));
+                break;
+            };
+            let volume = Volume { packets: 1, bytes: packet.buffer.len() as u64 };
+            sum.add(1, bytes);
+            out.batches.add(batch, volume);
+            hand_out(packet.buffer, slot, TxRef { batch, volume }, out);
+        }
+        brought.volume.merge(sum);
+        brought.held += sum.packets;
+        brought.has_passed |= sum.packets > 0;
+        other
     }
 
     /// What a link brings from now on; none: it is none.
@@ -302,6 +355,7 @@ impl Transit {
             number,
             owner: slots.owner(slot).0,
             is_known: self.board.is_known(number.get()),
+            is_steered: self.steered[usize::from(number.get())],
             volume: Volume::default(),
             held: 0,
             has_passed: false,
@@ -335,13 +389,8 @@ impl Transit {
         }
     }
 
-    /// A node's step of one frame.
-    #[inline]
-    fn exit_of(&self, buffer: &mut Buffer, brought: &Brought) -> Result<Leaving, DropReason> {
-        if !brought.is_known {
-            return Err(DropReason::UnknownNeighbour);
-        }
-        let mut number = step(buffer, &self.reducers)?;
+    /// Where a frame leaves that has named a number.
+    fn exit_of(&self, buffer: &mut Buffer, mut number: u8) -> Result<Leaving, DropReason> {
         let mut exit = self.exits[usize::from(number)].ok_or(DropReason::UnknownExit)?;
         let mut by = By::Name;
         if let Exit::Next(place) = exit {
