@@ -11,6 +11,7 @@ mod engine;
 mod error;
 mod fabric;
 mod growth;
+mod instructions;
 mod load;
 mod machine;
 mod openstack;

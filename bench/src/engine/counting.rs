@@ -2,12 +2,11 @@
 //! are counted by valgrind, time is taken in turns.
 
 use super::work::Work;
+use crate::instructions::{per_packet, said};
 use crate::results::{Better, Figure, Goal, Notes};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Packets whose instructions are counted.
-const PACKETS: usize = 1 << 14;
 /// Goal: three of a hundred.
 const MOST: f64 = 1.03;
 /// Works, and what the instructions of each and its time are called.
@@ -47,7 +46,8 @@ fn try_measure(samples: usize, notes: &mut Notes) -> Result<(), String> {
     let mut dearest: f64 = 0.0;
     for (work, instructions, time) in WORKS {
         eprintln!("bench: counting, {}", work.name());
-        let [counted, not] = [&counting, &uncounting].map(|bench| instructions_of(bench, work));
+        let [counted, not] = [&counting, &uncounting]
+            .map(|bench| per_packet(bench, &["engine", "--only", work.name()]));
         let (counted, not) = (counted?, not?);
         notes.take(instructions, true, counted);
         notes.take(instructions, false, not);
@@ -72,37 +72,8 @@ fn build() -> Result<PathBuf, String> {
     Ok(folder.join("release/catena-bench"))
 }
 
-/// Instructions per packet: those of a run without those of a run of one vector.
-#[allow(clippy::cast_precision_loss)]
-fn instructions_of(bench: &Path, work: Work) -> Result<f64, String> {
-    let all = |packets: usize| {
-        let mut valgrind = Command::new("valgrind");
-        valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(bench);
-        valgrind.args(["engine", "--only", work.name(), "--packets", &packets.to_string()]);
-        let said = said(&mut valgrind)?;
-        let collected = said.split("Collected :").nth(1).map(str::trim_start);
-        let digits = collected.map(|rest| rest.split_whitespace().next().unwrap_or_default());
-        let count = digits.and_then(|digits| digits.parse::<u64>().ok());
-        count.ok_or_else(|| "valgrind tells no count of instructions".to_owned())
-    };
-    let spent = all(PACKETS + 256)?.saturating_sub(all(256)?);
-    Ok(spent as f64 / PACKETS as f64)
-}
-
 fn ns_of(bench: &Path, work: Work) -> Result<f64, String> {
     let mut command = Command::new(bench);
     let said = said(command.args(["engine", "--only", work.name(), "--sample"]))?;
     said.trim().parse().map_err(|_| format!("no sample: {}", said.trim()))
-}
-
-/// What a command said, if it went well.
-fn said(command: &mut Command) -> Result<String, String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(|error| format!("{name}: {error}"))?;
-    let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
-    if !output.status.success() {
-        let last = err.lines().last().unwrap_or_default();
-        return Err(format!("{name} ended with {}: {last}", output.status));
-    }
-    Ok(format!("{out}{err}"))
 }

@@ -4,13 +4,14 @@ use super::tree::{FatTree, Plug};
 use crate::engine::wrong;
 use crate::error::BenchError;
 use catena_model::id::{ChainId, PortId};
+use catena_model::placement::{PlacementRequest, Proposal};
 use catena_model::program::Underlay;
 use catena_model::status::{ChainState, PathHeader};
 use catena_model::topology::{CableEnd, NodePlace};
 use catena_model::{BlueprintNumber, NodeName};
 use catena_plan::{
     Blueprint, IndexedIntent, Ledger, News, NodeNews, Reconciler, chain_status, path_headers,
-    path_routes,
+    path_routes, placements,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -61,6 +62,24 @@ impl Domain {
         let (ledger, inventory) = (&self.blueprint().ledger, self.reconciler.inventory());
         let paths = ledger.paths.values();
         paths.flat_map(|path| path_headers(ledger, path, inventory)).collect()
+    }
+
+    /// Hosts for all functions of a chain, each on its own, wherever they stand.
+    pub(crate) fn proposal(
+        &self,
+        intent: &IndexedIntent,
+        chain: ChainId,
+    ) -> Result<Proposal, BenchError> {
+        let chain = intent.chains.get(&chain).ok_or_else(|| wrong("the chain", &chain))?;
+        let functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));
+        let request = PlacementRequest {
+            chains: vec![chain.name()],
+            free: functions.map(|function| function.label.name.clone()).collect(),
+            per_host: 1,
+        };
+        let inventory = self.reconciler.inventory();
+        let proposals = placements(self.blueprint(), intent, inventory, &[chain], &request);
+        proposals.into_iter().next().ok_or_else(|| wrong("the placement", &"there is none"))
     }
 
     fn tell(&mut self, node: &NodeName, news: NodeNews) {

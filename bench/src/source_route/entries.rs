@@ -4,7 +4,10 @@ use super::paper::{Spread, headers};
 use crate::error::BenchError;
 use crate::fabric::{Domain, FatTree, Tenants};
 use crate::results::Notes;
+use catena_model::NodeName;
+use catena_model::id::ChainId;
 use catena_model::topology::NodeRole;
+use catena_plan::Programs;
 
 /// Ports of a switch of the tree that entries are counted in.
 pub(super) const K: usize = 8;
@@ -32,60 +35,84 @@ pub(super) fn count(
     functions: usize,
     is_symmetric: bool,
 ) -> Result<Entries, BenchError> {
-    let mut domain = Domain::new(FatTree::new(K)?)?;
-    let mut tenants = Tenants::default();
-    let network = tenants.network()?;
-    let gateway = domain.tree.gateway()?;
-    let source = tenants.machine(network, gateway.clone());
-    let destination = tenants.machine(network, gateway);
-    let mut chain = Vec::new();
-    for number in 0..functions {
-        let host = match spread {
-            Spread::Pod => domain.tree.host(0, number % (K / 2), number / (K / 2))?,
-            Spread::Pods => domain.tree.host(number % K, number / K, 0)?,
-        };
-        let at = tenants.machine(network, host);
-        chain.push(tenants.function(&at));
-    }
-    domain.bind(&tenants.intent);
-    domain.settle(&tenants.intent)?;
-    let before = domain.blueprint().programs.clone();
-    let back = is_symmetric.then_some(&destination);
-    let chain = tenants.chain((&source, back), chain);
-    let mut entries = Entries::default();
-    let mut told = before.clone();
-    while domain.step(&tenants.intent) {
-        let programs = &domain.blueprint().programs;
-        for (node, program) in programs.iter() {
-            let Some(former) = told.get(node) else { continue };
-            let changes = program.entries.changes_since(&former.entries);
-            entries.bytes += changes.map(|change| change.bytes().len()).sum::<usize>();
-        }
-        told = programs.clone();
-    }
-    domain.require(&tenants.intent, &[chain])?;
-    let is_switch = |name: &_| {
-        let mut nodes = domain.tree.nodes.iter();
-        nodes.any(|(node, role)| node == name && *role == NodeRole::Switch)
+    let tree = FatTree::new(K)?;
+    let host = |number: usize| match spread {
+        Spread::Pod => tree.host(0, number % (K / 2), number / (K / 2)),
+        Spread::Pods => tree.host(number % K, number / K, 0),
     };
-    for (node, program) in domain.blueprint().programs.iter() {
-        let Some(former) = before.get(node) else { continue };
-        if is_switch(node) {
-            let tables = program.entries.since(&former.entries);
-            entries.switches += tables.map(|(_, diff)| diff.added + diff.removed).sum::<usize>();
-            continue;
+    let hosts = (0..functions).map(host).collect::<Result<Vec<_>, _>>()?;
+    Ok(OneChain::over(&hosts, is_symmetric)?.entries)
+}
+
+/// A tree in which there is nothing but one chain.
+pub(super) struct OneChain {
+    pub(super) domain: Domain,
+    pub(super) tenants: Tenants,
+    pub(super) chain: ChainId,
+    pub(super) entries: Entries,
+}
+
+impl OneChain {
+    /// From the gateway over functions at these hosts; and back.
+    pub(super) fn over(hosts: &[NodeName], is_symmetric: bool) -> Result<Self, BenchError> {
+        let mut domain = Domain::new(FatTree::new(K)?)?;
+        let mut tenants = Tenants::default();
+        let network = tenants.network()?;
+        let gateway = domain.tree.gateway()?;
+        let source = tenants.machine(network, gateway.clone());
+        let destination = tenants.machine(network, gateway);
+        let mut functions = Vec::new();
+        for host in hosts {
+            let at = tenants.machine(network, host.clone());
+            functions.push(tenants.function(&at));
         }
-        let own = &program.entries;
-        let exits = own.exits.len() - former.entries.exits.len();
-        let ways = own.routes.len() + own.onward.len();
-        entries.hosts += own.paths.len() + own.rules.len() + exits + ways;
+        domain.bind(&tenants.intent);
+        domain.settle(&tenants.intent)?;
+        let before = domain.blueprint().programs.clone();
+        let back = is_symmetric.then_some(&destination);
+        let chain = tenants.chain((&source, back), functions);
+        let mut entries = Entries::default();
+        let mut told = before.clone();
+        while domain.step(&tenants.intent) {
+            let programs = &domain.blueprint().programs;
+            for (node, program) in programs.iter() {
+                let Some(former) = told.get(node) else { continue };
+                let changes = program.entries.changes_since(&former.entries);
+                entries.bytes += changes.map(|change| change.bytes().len()).sum::<usize>();
+            }
+            told = programs.clone();
+        }
+        domain.require(&tenants.intent, &[chain])?;
+        entries.count(&domain, &before);
+        Ok(Self { domain, tenants, chain, entries })
     }
-    let headers = domain.headers();
-    entries.headers = headers.len();
-    entries.ports = headers.iter().map(|header| header.ports).sum();
-    let routes = domain.routes();
-    entries.visits = routes.iter().flatten().filter(|leg| is_switch(&leg.node)).count();
-    Ok(entries)
+}
+
+impl Entries {
+    /// What nodes know beside what they knew before, and what the headers are.
+    fn count(&mut self, domain: &Domain, before: &Programs) {
+        let is_switch = |name: &_| {
+            let mut nodes = domain.tree.nodes.iter();
+            nodes.any(|(node, role)| node == name && *role == NodeRole::Switch)
+        };
+        for (node, program) in domain.blueprint().programs.iter() {
+            let Some(former) = before.get(node) else { continue };
+            if is_switch(node) {
+                let tables = program.entries.since(&former.entries);
+                self.switches += tables.map(|(_, diff)| diff.added + diff.removed).sum::<usize>();
+                continue;
+            }
+            let own = &program.entries;
+            let exits = own.exits.len() - former.entries.exits.len();
+            let ways = own.routes.len() + own.onward.len();
+            self.hosts += own.paths.len() + own.rules.len() + exits + ways;
+        }
+        let headers = domain.headers();
+        self.headers = headers.len();
+        self.ports = headers.iter().map(|header| header.ports).sum();
+        let routes = domain.routes();
+        self.visits = routes.iter().flatten().filter(|leg| is_switch(&leg.node)).count();
+    }
 }
 
 /// Takes what a chain makes up for each number of functions.

@@ -86,6 +86,51 @@ impl Forward for Switch {
     }
 }
 
+/// The source, the sink and what is between them.
+struct Loop<'l> {
+    switch: &'l mut dyn Forward,
+    source: &'l mut Source,
+    pool: BufferPool,
+    input: Vec<Packet>,
+    output: Output,
+    now_ns: u64,
+}
+
+impl<'l> Loop<'l> {
+    fn new(switch: &'l mut dyn Forward, source: &'l mut Source) -> Self {
+        let pool = BufferPool::new(2 * VECTOR_PACKETS_MAX);
+        let input = Vec::with_capacity(VECTOR_PACKETS_MAX);
+        Self { switch, source, pool, input, output: Output::default(), now_ns: 1_000_000_000 }
+    }
+
+    /// So many vectors.
+    fn pass(&mut self, vectors: usize) -> Result<(), BenchError> {
+        let (ingress, mut came) = (self.switch.ingress(), 0);
+        for _ in 0..vectors {
+            for _ in 0..VECTOR_PACKETS_MAX {
+                let Some(mut buffer) = self.pool.take() else {
+                    return Err(wrong("the switch", &"it keeps buffers"));
+                };
+                let (head, padding) = self.source.next();
+                if !buffer.append(head) || !buffer.append(padding) {
+                    return Err(wrong("the source", &"a frame fits no buffer"));
+                }
+                self.input.push(Packet::from_port(ingress, buffer));
+            }
+            self.now_ns += VECTOR_NS;
+            self.switch.forward(self.now_ns, &mut self.input, &mut self.pool, &mut self.output);
+            came += self.output.frames.len();
+            self.output.frames.drain(..).for_each(|frame| self.pool.put(frame.buffer));
+            self.switch.settle(&mut self.output);
+        }
+        let sent = vectors * VECTOR_PACKETS_MAX;
+        match came == sent {
+            true => Ok(()),
+            false => Err(wrong("the switch", &format!("of {sent} frames, {came} came out"))),
+        }
+    }
+}
+
 /// Nanoseconds of one frame through the loop.
 ///
 /// # Errors
@@ -96,38 +141,23 @@ pub(super) fn ns(
     source: &mut Source,
     packets: usize,
 ) -> Result<f64, BenchError> {
-    let mut pool = BufferPool::new(2 * VECTOR_PACKETS_MAX);
-    let mut input = Vec::with_capacity(VECTOR_PACKETS_MAX);
-    let (mut output, mut now_ns, mut came) = (Output::default(), 1_000_000_000, 0_usize);
-    let ingress = switch.ingress();
-    let mut begun = 0.0;
     let vectors = packets.div_ceil(VECTOR_PACKETS_MAX);
+    let mut turns = Loop::new(switch, source);
     // The first tenth warms up.
-    let cold = vectors / 10;
-    for vector in 0..cold + vectors {
-        if vector == cold {
-            (begun, came) = (cpu_ns(), 0);
-        }
-        for _ in 0..VECTOR_PACKETS_MAX {
-            let Some(mut buffer) = pool.take() else {
-                return Err(wrong("the switch", &"it keeps buffers"));
-            };
-            let (head, padding) = source.next();
-            if !buffer.append(head) || !buffer.append(padding) {
-                return Err(wrong("the source", &"a frame fits no buffer"));
-            }
-            input.push(Packet::from_port(ingress, buffer));
-        }
-        now_ns += VECTOR_NS;
-        switch.forward(now_ns, &mut input, &mut pool, &mut output);
-        came += output.frames.len();
-        output.frames.drain(..).for_each(|frame| pool.put(frame.buffer));
-        switch.settle(&mut output);
-    }
-    let sent = vectors * VECTOR_PACKETS_MAX;
-    let spent = cpu_ns() - begun;
-    if came != sent {
-        return Err(wrong("the switch", &format!("of {sent} frames, {came} came out")));
-    }
-    Ok(spent / sent as f64)
+    turns.pass(vectors / 10)?;
+    let begun = cpu_ns();
+    turns.pass(vectors)?;
+    Ok((cpu_ns() - begun) / (vectors * VECTOR_PACKETS_MAX) as f64)
+}
+
+/// So many frames through the loop, for whoever counts instructions.
+///
+/// # Errors
+/// A frame did not come out.
+pub(super) fn pass(
+    switch: &mut dyn Forward,
+    source: &mut Source,
+    packets: usize,
+) -> Result<(), BenchError> {
+    Loop::new(switch, source).pass(packets.div_ceil(VECTOR_PACKETS_MAX))
 }
