@@ -93,6 +93,10 @@ impl PortWidth {
     /// The port at a position of packed ports, from 1; behind them it is 0.
     #[inline]
     fn unpack(self, packed: &[u8], position: usize) -> u8 {
+        // Between switches of ours most are, and then there is nothing to shift.
+        if self == Self::Eight {
+            return packed.get(position - 1).copied().unwrap_or(0);
+        }
         let bit = (position - 1) * usize::from(self.bits());
         let octet = |at: usize| packed.get(at).copied().unwrap_or(0);
         let word = u16::from_be_bytes([octet(bit / 8), octet(bit / 8 + 1)]);
