@@ -7,11 +7,10 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-const LAB: &str = "bench-chain-tcp";
-
 /// A lab that runs; gone with this value.
-pub(super) struct LabBed {
+pub(crate) struct LabBed {
     program: PathBuf,
+    name: &'static str,
     child: Child,
     api: String,
     /// It goes on writing: whoever started it must go on listening.
@@ -19,15 +18,19 @@ pub(super) struct LabBed {
 }
 
 impl LabBed {
-    /// Brings it up, over the kernel path or without it.
-    pub(super) fn start(root: &Path, has_fastpath: bool) -> Result<Self, Unavailable> {
+    /// Brings the lab of this name up, over the kernel path or without it.
+    pub(crate) fn start(
+        root: &Path,
+        name: &'static str,
+        has_fastpath: bool,
+    ) -> Result<Self, Unavailable> {
         let program = crate::servers::program(root);
         let mut command = Command::new(&program);
         command.args(["lab", "up"]);
         if !has_fastpath {
             command.arg("--no-fastpath");
         }
-        command.arg(root.join(format!("labs/{LAB}.yaml")));
+        command.arg(root.join(format!("labs/{name}.yaml")));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| Unavailable::new("the lab", error))?;
         let Some(said) = child.stdout.take() else {
@@ -46,15 +49,23 @@ impl LabBed {
             }
         }
         let api = line.trim_start_matches("API: ").trim().to_owned();
-        Ok(Self { program, child, api, _said: said })
+        Ok(Self { program, name, child, api, _said: said })
     }
 
     /// What each node says of its kernel path; empty: none has one.
-    pub(super) fn kernel_paths(&self) -> Result<String, Unavailable> {
-        let mut status = Command::new(&self.program);
-        let said = run(status.arg("status").env("CATENA_URL", &self.api))?;
+    pub(crate) fn kernel_paths(&self) -> Result<String, Unavailable> {
+        let said = self.ask(&["status"])?;
         let lines = said.lines().filter_map(|line| line.strip_prefix("kernel path"));
         Ok(lines.map(str::trim).collect::<Vec<_>>().join("; "))
+    }
+
+    /// Moves a chain to another encapsulation.
+    pub(crate) fn move_chain(&self, chain: &str, encapsulation: &str) -> Result<(), Unavailable> {
+        self.ask(&["chain", "update", chain, "--encapsulation", encapsulation]).map(drop)
+    }
+
+    fn ask(&self, words: &[&str]) -> Result<String, Unavailable> {
+        run(Command::new(&self.program).args(words).env("CATENA_URL", &self.api))
     }
 }
 
@@ -65,14 +76,14 @@ impl Ends for LabBed {
             End::Destination => "D",
         };
         let mut command = Command::new(&self.program);
-        command.args(["lab", "shell", &format!("{LAB}/{node}")]);
+        command.args(["lab", "shell", &format!("{}/{node}", self.name)]);
         command
     }
 }
 
 impl Drop for LabBed {
     fn drop(&mut self) {
-        let _ = Command::new(&self.program).args(["lab", "down", LAB]).output();
+        let _ = Command::new(&self.program).args(["lab", "down", self.name]).output();
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

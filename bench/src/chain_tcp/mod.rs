@@ -23,10 +23,14 @@ use crate::results::{Notes, median};
 use bed::{Ends, Maker};
 use chains::{BESIDE_DESTINATION, Chain, ELSEWHERE, LENGTHS};
 pub(crate) use figures::{figures, throughput_plot};
+pub(crate) use lab::LabBed;
 use std::collections::BTreeMap;
 use std::path::Path;
 use traffic::Stream;
 pub(crate) use traffic::{echo, make_round_trips};
+
+/// The lab of ours with all chains, as the demo runs them.
+const LAB: &str = "bench-chain-tcp";
 
 /// How much is measured.
 #[derive(Clone, Debug, clap::Args)]
@@ -105,6 +109,11 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
     )
 }
 
+/// Gbit/s of one stream of so many seconds between the ends of a lab, to this port.
+pub(crate) fn gbit(bed: &LabBed, port: u16, seconds: u32) -> Result<f64, Unavailable> {
+    traffic::stream(bed, port, &Stream { seconds, cores: None, rate: None })
+}
+
 fn stream_of(options: &Options) -> Stream {
     let seconds = if options.quick { SECONDS_QUICK } else { SECONDS };
     Stream { seconds, cores: options.cores.clone(), rate: None }
@@ -114,7 +123,7 @@ impl Seen {
     /// One bed after the other; what cannot be is noted, and the rest goes on.
     fn round(&mut self, maker: Maker, options: &Options, root: &Path) {
         if let Maker::Ours | Maker::Engine = maker {
-            match lab::LabBed::start(root, maker == Maker::Ours) {
+            match LabBed::start(root, LAB, maker == Maker::Ours) {
                 Err(reason) => self.skip(maker, "", &reason),
                 Ok(bed) => {
                     for chain in chains_of(maker) {

@@ -3,12 +3,15 @@
 
 mod entries;
 mod entry_figures;
+mod kernel;
 mod paper;
 mod peers;
 mod placed;
 mod planning;
+mod set_up;
 mod source;
 mod split;
+mod streams;
 mod switch;
 
 use crate::engine::{EdgeWork, Kind, cpu_ns};
@@ -85,6 +88,23 @@ const ABOUT: &str = "A switch between links, nanoseconds of processor time per f
     Instructions by valgrind. There is no encapsulation and none to take off: frames are on \
     Ethernet links as they are. The paper's cycles: I/O 1,008, encapsulation 259, decapsulation 81, \
     element 156, others 458: 1,962 together, where it prints 1,965.\n\n\
+    `kernel_…`: the program at a switch's links in the kernel, run on frames in memory without \
+    sending them (BPF_PROG_TEST_RUN, wall clock, the middle of 256 frames that take 40 ports each), \
+    beside the engine's forward of the same size with its source and sink. What the kernel takes \
+    to receive and to send a frame is in neither, nor are the rings by which frames come to the \
+    engine, which cost many times this (`workers` tells how much): these the kernel path spares.\n\n\
+    `setup_…`: `labs/reactive.yaml`, so many flows a second of one packet each, which waits until \
+    the controller has answered; means of the whole and of its parts, which add to it, in \
+    microseconds, and what 99 of 100 flows did not exceed (a quarter too high at most). `header`: \
+    making it; `controller`: what else that does; `channel`: the way there and back; `edge`: the \
+    data plane. The paper (its table 2) has 250 for the header, 240 for controller and stack, \
+    100 for the way and 300 for the switch, 890 in all.\n\n\
+    `tcp_…`: one TCP stream through one to six functions of `labs/bench-source-route-tcp.yaml` \
+    over source routes (`native`), beside the same chains over NSH, to which they are moved in \
+    turns, both with the kernel path on. The first function stands beside the source, so `c1` is on \
+    no source route and the same for both. From two functions on source routing does not win: over \
+    NSH super-frames of 64 KiB stay whole in the kernel from end to end, while the edges of source \
+    routes are the engine's, which cuts each into frames, as no kernel segments behind such a header.\n\n\
     `edge_…`: an edge of `native`, 1,024 flows: from an endpoint, classified, and out of a \
     function that knows nothing of chains, by a link; the peer does the same over NSH into a \
     tunnel. `slow`: both without the fast path.\n\n\
@@ -137,6 +157,9 @@ pub(crate) fn figures() -> Vec<Figure> {
     all.push(lower("edge_push_slow_ns", "ns", Goal::None));
     all.push(lower("edge_proxy_out_slow_ns", "ns", Goal::None));
     all.extend(split::figures());
+    all.extend(kernel::figures());
+    all.extend(set_up::figures());
+    all.extend(streams::figures());
     all.extend(planning::figures());
     all.extend(entry_figures::figures());
     all.extend(placed::figures());
@@ -153,16 +176,22 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
     let samples = if options.quick { SAMPLES_QUICK } else { SAMPLES };
     element(samples, &mut notes)?;
     header(samples, &mut notes)?;
-    let missing = split::measure(samples, PACKETS, &mut notes)?;
+    let mut missing = split::measure(samples, PACKETS, &mut notes)?;
     sizes(samples, &mut notes)?;
+    missing.extend(kernel::measure(samples, PACKETS, &mut notes)?);
     beside(samples, &mut notes)?;
     edges(samples, &mut notes)?;
     planning::measure(options.quick, &mut notes)?;
     entry_figures::measure(&mut notes)?;
     placed::measure(&mut notes)?;
+    let root = folder.parent().unwrap_or(folder);
+    missing.extend(set_up::measure(options.quick, root, &mut notes));
+    let streams = streams::measure(options.quick, root, &mut notes);
+    missing.extend(streams.missing);
     let mut plots = vec![plot(&notes), planning::plot(&notes)];
     plots.extend(entry_figures::plots(&notes));
-    plots.push(placed::plot(&notes));
+    plots
+        .extend([placed::plot, kernel::plot, set_up::plot, streams::plot].map(|plot| plot(&notes)));
     let text = |key: &str, value: String| (key.to_owned(), value);
     publish(
         Run {
@@ -173,6 +202,7 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
             options: [
                 text("quick", options.quick.to_string()),
                 text("packets of a sample", PACKETS.to_string()),
+                text("kernel path of streams", streams.kernel_path),
             ]
             .into(),
             notes,
@@ -267,25 +297,30 @@ fn edges(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
     Ok(())
 }
 
+/// The medians of figures, at the places of each.
+fn line(
+    notes: &Notes,
+    name: &str,
+    is_ours: bool,
+    figures: impl IntoIterator<Item = (f64, String)>,
+) -> Line {
+    let point = |(at, figure): (f64, String)| {
+        let samples = notes.samples(&figure)?;
+        Some((at, median(if is_ours { &samples.ours } else { &samples.peer })?))
+    };
+    Line { name: name.into(), points: figures.into_iter().filter_map(point).collect() }
+}
+
 pub(crate) fn plot(notes: &Notes) -> Plot {
-    let of = |figure: &str, is_ours: bool| {
-        let samples = notes.samples(figure)?;
-        median(if is_ours { &samples.ours } else { &samples.peer })
-    };
-    let points = |is_ours: bool| {
-        let point = |(entries, figure, _): (u32, &str, f64)| {
-            Some((f64::from(entries), of(figure, is_ours)?))
-        };
-        ENTRIES.into_iter().filter_map(point).collect()
-    };
+    let points = || ENTRIES.map(|(entries, figure, _)| (f64::from(entries), figure.to_owned()));
     Plot {
         stem: "source-route".into(),
         title: "Cost of a frame by what the switch knows".into(),
         x: Axis::logarithmic("entries of the table (logarithmic)"),
         y: Axis::linear("nanoseconds per frame"),
         lines: vec![
-            Line { name: "source route, no table".into(), points: points(true) },
-            Line { name: "exact match".into(), points: points(false) },
+            line(notes, "source route, no table", true, points()),
+            line(notes, "exact match", false, points()),
         ],
     }
 }

@@ -157,15 +157,21 @@ impl Steps<'_> {
     }
 }
 
-fn write_header(frame: &mut [u8; 64], random: &mut Random) -> Result<(), BenchError> {
+fn write_header(frame: &mut [u8], random: &mut Random) -> Result<(), BenchError> {
     let way: [u8; WAY] = std::array::from_fn(|_| random.below(LINKS.into()) as u8 + 1);
+    let path = Spi::new(random.below(0x7_ffff) + 1).ok();
+    header(frame, &way, path)
+}
+
+/// Writes addresses and a header with this way in front of a frame.
+pub(super) fn header(frame: &mut [u8], way: &[u8], path: Option<Spi>) -> Result<(), BenchError> {
     EthernetHeader::untagged(TO, FROM, EtherType::IPV4)
         .emit(frame)
         .map_err(|error| wrong("a frame", &error))?;
     let header = NativeHeader {
         width: PortWidth::Eight,
-        way: &way,
-        path: Spi::new(random.below(0x7_ffff) + 1).ok(),
+        way,
+        path,
         tag: None,
         detours: &[],
         ether_type: EtherType::IPV4,

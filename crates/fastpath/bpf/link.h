@@ -74,6 +74,7 @@ INLINE int pass_on(struct __sk_buff *skb, struct settings *all, struct port *por
 	__sync_fetch_and_add(&transit->packets, 1);
 	__sync_fetch_and_add(&transit->bytes, bytes);
 	count_event(EVENT_HIT);
+	note_exit(skb, exit, KIND_TRANSMIT);
 	return bpf_redirect(exit, 0);
 }
 

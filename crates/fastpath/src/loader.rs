@@ -161,6 +161,8 @@ pub enum Hook {
     Port,
     /// That of the underlay.
     Underlay,
+    /// That of a link between nodes.
+    Link,
 }
 
 /// What a program would do with a frame, shown without sending anything.
@@ -189,8 +191,8 @@ pub enum Verdict {
 
 impl Program {
     /// Runs a program on a frame that came in by an interface of this process's namespace, `repeat`
-    /// times; `segment_bytes` is that of a super-frame. Frames have at most about 3,500 bytes.
-    /// What it counts is counted, and copies are sent.
+    /// times, each time on what the time before left; `segment_bytes` is that of a super-frame.
+    /// Frames have at most about 3,500 bytes. What it counts is counted, and copies are sent.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -202,18 +204,20 @@ impl Program {
         segment_bytes: Option<u16>,
         repeat: u32,
     ) -> std::io::Result<Rehearsal> {
+        const TC_ACT_UNSPEC: u32 = (-1_i32).cast_unsigned();
         const TC_ACT_OK: u32 = 0;
         const TC_ACT_REDIRECT: u32 = 7;
         let program = match hook {
             Hook::Port => self.port.as_fd(),
             Hook::Underlay => self.underlay.as_fd(),
+            Hook::Link => self.link.as_fd(),
         };
         let run = maps::run(program, frame, ifindex, segment_bytes.unwrap_or(0), repeat)?;
         let [interface, how] = run.notes;
         let kind = u8::try_from(how).ok().and_then(Kind::of).filter(|kind| kind.is_last());
         let tag = u16::try_from(how).ok().and_then(PuntTag::parse);
         let verdict = match (run.verdict, kind, tag) {
-            (TC_ACT_OK, ..) => Verdict::Stack,
+            (TC_ACT_OK | TC_ACT_UNSPEC, ..) => Verdict::Stack,
             // The smallest tag is larger than the largest kind.
             (TC_ACT_REDIRECT, Some(kind), _) => Verdict::Leave(kind, interface),
             (TC_ACT_REDIRECT, None, Some(tag)) => Verdict::Punt(interface, tag),
