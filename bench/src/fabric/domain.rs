@@ -7,7 +7,7 @@ use catena_model::id::{ChainId, PortId};
 use catena_model::placement::{PlacementRequest, Proposal};
 use catena_model::program::Underlay;
 use catena_model::status::{ChainState, PathHeader};
-use catena_model::topology::{CableEnd, NodePlace};
+use catena_model::topology::{CableEnd, NodePlace, NodeRole};
 use catena_model::{BlueprintNumber, NodeName};
 use catena_plan::{
     Blueprint, IndexedIntent, Ledger, News, NodeNews, Reconciler, chain_status, path_headers,
@@ -28,6 +28,15 @@ pub(crate) struct Domain {
 impl Domain {
     /// Nodes that were all met, and know their links.
     pub(crate) fn new(tree: FatTree) -> Result<Self, BenchError> {
+        Self::met(tree, false)
+    }
+
+    /// The same where the operator has marked every switch as an edge.
+    pub(crate) fn of_edges(tree: FatTree) -> Result<Self, BenchError> {
+        Self::met(tree, true)
+    }
+
+    fn met(tree: FatTree, are_edges: bool) -> Result<Self, BenchError> {
         let ledger = Ledger { choice_seed: 20, ..Ledger::default() };
         let mut domain = Self { tree, reconciler: Reconciler::resume(ledger, [], BTreeMap::new()) };
         let nodes = domain.tree.nodes.clone();
@@ -35,7 +44,8 @@ impl Domain {
             let address = IpAddr::V6(Ipv6Addr::from(0xfd00_u128 << 112 | number));
             // They speak whatever there is.
             let (underlay, protocol) = (Underlay { address, mtu: 1_500 }, u32::MAX);
-            let place = NodePlace { underlay, role: *role, protocol, is_edge: false };
+            let is_edge = are_edges && *role == NodeRole::Switch;
+            let place = NodePlace { underlay, role: *role, protocol, is_edge };
             domain.tell(node, NodeNews::Met { place, running: BlueprintNumber::default() });
             domain.tell(node, NodeNews::Links(domain.tree.links(node)));
         }
@@ -50,11 +60,11 @@ impl Domain {
         self.reconciler.blueprint()
     }
 
-    /// The ways of the packets of all paths.
-    pub(crate) fn routes(&self) -> Vec<Vec<CableEnd>> {
+    /// The ways of the packets of each path, in the order of its functions.
+    pub(crate) fn routes(&self) -> Vec<Vec<Vec<CableEnd>>> {
         let (ledger, inventory) = (&self.blueprint().ledger, self.reconciler.inventory());
-        let routes = ledger.paths.values().flat_map(|path| path_routes(ledger, inventory, path));
-        routes.map(|route| route.ports).collect()
+        let ways = |path| path_routes(ledger, inventory, path).into_iter().map(|way| way.ports);
+        ledger.paths.values().map(|path| ways(path).collect()).collect()
     }
 
     /// The headers of the packets of all paths.

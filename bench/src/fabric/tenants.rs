@@ -128,9 +128,19 @@ impl Tenants {
         function
     }
 
-    /// A chain more over source routes: for UDP from a machine, and back to it if it is symmetric.
+    /// A chain more over source routes: for UDP from a machine, and back to it if it is symmetric; in `native`.
     pub(crate) fn chain(
         &mut self,
+        (from, to): (&Place, Option<&Place>),
+        functions: Vec<FunctionId>,
+    ) -> ChainId {
+        self.chain_by(Encapsulation::SourceRouteNative, (from, to), functions)
+    }
+
+    /// The same in this encapsulation.
+    pub(crate) fn chain_by(
+        &mut self,
+        encapsulation: Encapsulation,
         (from, to): (&Place, Option<&Place>),
         functions: Vec<FunctionId>,
     ) -> ChainId {
@@ -155,7 +165,7 @@ impl Tenants {
             label: label('s', number),
             functions,
             rules: vec![rule],
-            encapsulation: Encapsulation::SourceRouteNative,
+            encapsulation,
             declared_correlation: None,
             setup: Setup::default(),
             is_symmetric: to.is_some(),

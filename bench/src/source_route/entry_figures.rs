@@ -32,6 +32,8 @@ static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
                     lower(named("ports"), "ports", Goal::None),
                     lower(named("hosts"), "entries", Goal::None),
                     lower(named("told_bytes"), "bytes", Goal::None),
+                    lower(named("entries_edges"), "headers", Goal::Quotient(Some(1.0))),
+                    lower(named("entries_full"), "headers", Goal::None),
                 ]);
             }
         }
@@ -106,6 +108,7 @@ pub(super) fn plots(notes: &Notes) -> Vec<Plot> {
     };
     let functions: Vec<usize> = (1..=FUNCTIONS_MAX).collect();
     let counted = |place: &'static str| move |n: usize| format!("entries_{place}_one_{n}");
+    let edges = |place: &'static str| move |n: usize| format!("entries_edges_{place}_one_{n}");
     let formula = |place: &'static str| move |n: usize| format!("entries_formula_{place}_{n}");
     let tree = |direction: &'static str| move |k: usize| format!("control_{direction}_k{k}");
     vec![
@@ -120,6 +123,18 @@ pub(super) fn plots(notes: &Notes) -> Vec<Plot> {
                 line("rules, across pods", &counted("pods"), &functions, false),
                 line("edges everywhere, in a pod", &formula("pod"), &functions, true),
                 line("edges everywhere, pods", &formula("pods"), &functions, true),
+            ],
+        },
+        Plot {
+            stem: "source-route-edges".into(),
+            title: "Headers of a chain in safe-9 where every switch is an edge".into(),
+            x: Axis::linear("functions"),
+            y: Axis::linear("headers"),
+            lines: vec![
+                line("ours, in a pod", &edges("pod"), &functions, true),
+                line("the fewest, in a pod", &edges("pod"), &functions, false),
+                line("ours, across pods", &edges("pods"), &functions, true),
+                line("the fewest, across pods", &edges("pods"), &functions, false),
             ],
         },
         Plot {

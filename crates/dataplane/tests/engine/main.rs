@@ -12,6 +12,7 @@ mod cables;
 mod chains;
 mod check;
 mod dead_links;
+mod edge_pathlets;
 mod edge_switches;
 mod edges;
 mod explain;

@@ -17,7 +17,7 @@ use catena_wire::source_route::sr_mpls::SrMplsView;
 const NATIVE: Encapsulation = Encapsulation::SourceRouteNative;
 const LABELLED: Encapsulation = Encapsulation::SourceRouteSrMpls;
 const TAGGED: Encapsulation = Encapsulation::SourceRouteNativeTagged;
-const JOINING: [Encapsulation; 5] = [
+pub(crate) const JOINING: [Encapsulation; 5] = [
     NATIVE,
     TAGGED,
     Encapsulation::SourceRouteSafe9,
@@ -28,7 +28,7 @@ const JOINING: [Encapsulation; 5] = [
 const HOPS: &[&[&str]] = &[&["v2"], &["v3"], &["v4"]];
 
 /// The ports that are left to a frame, and its bytes up to what is its own.
-fn left(by: Encapsulation, frame: &[u8]) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn left(by: Encapsulation, frame: &[u8]) -> (Vec<u8>, Vec<u8>) {
     match by {
         NATIVE | TAGGED => {
             let view = NativeView::parse(frame).unwrap();
@@ -49,7 +49,7 @@ fn left(by: Encapsulation, frame: &[u8]) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// The next frame at a link, after so many steps, as another link would have it.
-fn stepped(by: Encapsulation, frame: &[u8], steps: usize) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn stepped(by: Encapsulation, frame: &[u8], steps: usize) -> (Vec<u8>, Vec<u8>) {
     let mut frame = frame.to_vec();
     (0..steps).for_each(|_| _ = step(&mut frame).unwrap());
     left(by, &frame)
