@@ -218,6 +218,19 @@ impl Client {
         self.patch(&path, &json!({"is_draining": is_draining}))
     }
 
+    /// Says of an instance which encapsulation it speaks, while no packets go through it.
+    ///
+    /// # Errors
+    /// When there is no such instance, no function speaks that, or packets go through it.
+    pub fn set_spoken(
+        &self,
+        instance: &str,
+        spoken: Encapsulation,
+    ) -> Result<InstanceReport, ClientError> {
+        let path = format!("/v1/instances/{}", escape(instance));
+        self.patch(&path, &json!({"speaks": spoken}))
+    }
+
     /// Every token, without its secret.
     ///
     /// # Errors

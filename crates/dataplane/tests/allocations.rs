@@ -26,7 +26,7 @@ use catena_model::topology::PortNumber;
 use catena_model::{PathId, SliceId};
 use catena_wire::scalar::{EtherType, IpProtocol, MacAddr, Teid, TeidRange};
 use frames::Spec;
-use scene::{PLAIN_PORT, packet, packet_v6, rules, three_hosts};
+use scene::{CUSTOMER, INTERNAL, PLAIN_PORT, packet, packet_v6, rules, three_hosts};
 use std::net::IpAddr;
 use std::sync::Arc;
 use town::{Town, node_address, node_name};
@@ -173,6 +173,9 @@ fn town() -> Town {
     town.chain("either", Encapsulation::Nsh, &[&["v1", "v2"], &["v4"]], &rules(5_004));
     let routed = Encapsulation::SourceRouteNative;
     town.chain("routed", routed, &[&["v2"], &["v4"]], &rules(5_006));
+    town.function("v5", 1, (CUSTOMER, INTERNAL));
+    town.speaking("v5", routed);
+    town.chain("read", routed, &[&["v5"], &["v2"], &["v4"]], &rules(5_009));
     let safe = Encapsulation::SourceRouteSafe9;
     town.chain("safe", safe, &[&["v2"], &["v4"]], &rules(5_007));
     let classic = Encapsulation::SourceRouteClassic80;
@@ -210,7 +213,7 @@ fn of_user(town: &Town, teid: u32, flow: u16) -> Vec<u8> {
 /// Every kind of packet: chained and not, both families, TCP and UDP, and those that end by name.
 fn kinds(town: &Town) -> Vec<(Vec<u8>, Option<u16>)> {
     let mut kinds = Vec::new();
-    for port in (5_001..=5_008).chain([PLAIN_PORT]) {
+    for port in (5_001..=5_009).chain([PLAIN_PORT]) {
         for (is_v6, protocol) in
             [(false, IpProtocol::UDP), (false, IpProtocol::TCP), (true, IpProtocol::UDP)]
         {

@@ -244,12 +244,23 @@ impl Encapsulation {
         Self::SourceRouteNativeTagged,
         Self::Dummy,
     ];
-    /// Those that travel in tunnels between nodes: functions may speak them, too.
+    /// Those that travel in tunnels between nodes.
     #[cfg(not(dummy_encapsulation))]
     pub const TUNNELLED: [Self; 2] = [Self::Nsh, Self::Mpls];
-    /// Those that travel in tunnels between nodes: functions may speak them, too.
+    /// Those that travel in tunnels between nodes.
     #[cfg(dummy_encapsulation)]
     pub const TUNNELLED: [Self; 3] = [Self::Nsh, Self::Mpls, Self::Dummy];
+
+    /// Those whose headers functions may read.
+    pub const SPOKEN: [Self; Self::TUNNELLED.len() + 1] = {
+        let mut all = [Self::SourceRouteNative; Self::TUNNELLED.len() + 1];
+        let mut number = 0;
+        while number < Self::TUNNELLED.len() {
+            all[number] = Self::TUNNELLED[number];
+            number += 1;
+        }
+        all
+    };
 
     /// What networking-sfc means where a chain does not say it.
     pub const OF_NETWORKING_SFC: Self = Self::Mpls;
@@ -317,6 +328,17 @@ impl Encapsulation {
     #[must_use]
     pub fn carries_detours(self) -> bool {
         self.profile() == Some(Profile::Native)
+    }
+
+    /// What functions speak that get the headers of its chains; none: no function does.
+    #[must_use]
+    pub fn spoken(self) -> Option<Self> {
+        match self.profile() {
+            None => Some(self),
+            // With its tag, if it has one.
+            Some(Profile::Native) => Some(Self::SourceRouteNative),
+            Some(Profile::Safe9 | Profile::Classic80 | Profile::SrMpls | Profile::Polka) => None,
+        }
     }
 
     /// Must each node on a way have an identity of its own to read its port?

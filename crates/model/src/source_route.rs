@@ -221,6 +221,10 @@ pub fn behind(hops: &[HopEntry], place: usize) -> impl Iterator<Item = usize> + 
 /// packet. One of before ends a frame that names more than the function.
 pub const RESTS_SINCE_PROTOCOL: u32 = 10;
 
+/// The version of the protocol since which a node gives functions that read source routes their header. One of before
+/// ends such frames.
+pub const GIVES_SINCE_PROTOCOL: u32 = 12;
+
 /// The ports and detours of a header: of ways that it leads along, one behind the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JoinedWay {

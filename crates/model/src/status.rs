@@ -523,6 +523,9 @@ pub struct InstanceReport {
     pub node: Option<NodeName>,
     /// Its share of new flows.
     pub weight: u32,
+    /// The encapsulation whose headers it reads; none: it gets bare packets.
+    #[serde(default)]
+    pub speaks: Option<Encapsulation>,
     /// Has it been told to drain?
     pub is_draining: bool,
     /// How it is used.

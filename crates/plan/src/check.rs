@@ -17,7 +17,7 @@ use crate::intent::Intent;
 use crate::ledger::Direction;
 use catena_model::id::{FunctionId, InstanceId, PortId};
 use catena_model::limits::{CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX};
-use catena_model::resource::{Chain, FlowField, Instance, ServiceFunction};
+use catena_model::resource::{Chain, Encapsulation, FlowField, Instance, ServiceFunction};
 use std::collections::BTreeMap;
 
 use graphs::{check_graph, check_routes};
@@ -134,7 +134,9 @@ fn check_returns(
     // Nothing is expected back from a tap.
     let through = hops.iter().enumerate().filter(|(_, hop)| !hop.is_tap);
     let places = through.flat_map(|(place, hop)| hop.instances.iter().map(move |i| (place, *i)));
-    for (hop, instance) in places.filter(|(_, instance)| instance.speaks.is_none()) {
+    // Headers of tunnels say where on its path a packet is.
+    let tells = |spoken: Encapsulation| !spoken.is_source_route();
+    for (hop, instance) in places.filter(|(_, instance)| !instance.speaks.is_some_and(tells)) {
         let (_, egress) = passage(instance, direction);
         let (first_hop, first) = *seen.entry(egress).or_insert((hop, instance));
         if first_hop != hop {
@@ -198,12 +200,14 @@ fn check_kept(intent: &Intent, chain: &Chain) -> Result<(), PlanError> {
 
 fn check_encapsulation(chain: &Chain, instance: &Instance) -> Result<(), PlanError> {
     match instance.speaks {
-        Some(spoken) if spoken != chain.encapsulation => Err(PlanError::ForeignEncapsulation {
-            chain: chain.name(),
-            carried: chain.encapsulation.name(),
-            instance: instance.name(),
-            spoken: spoken.name(),
-        }),
+        Some(spoken) if chain.encapsulation.spoken() != Some(spoken) => {
+            Err(PlanError::ForeignEncapsulation {
+                chain: chain.name(),
+                carried: chain.encapsulation.name(),
+                instance: instance.name(),
+                spoken: spoken.name(),
+            })
+        }
         _ => Ok(()),
     }
 }

@@ -3,7 +3,9 @@
 use crate::cables::ToldLinks;
 use catena_model::id::{InstanceId, PortId};
 use catena_model::program::Underlay;
-use catena_model::source_route::{EDGES_SINCE_PROTOCOL, RESTS_SINCE_PROTOCOL};
+use catena_model::source_route::{
+    EDGES_SINCE_PROTOCOL, GIVES_SINCE_PROTOCOL, RESTS_SINCE_PROTOCOL,
+};
 use catena_model::topology::{NodePlace, NodeRole};
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use imbl::OrdSet;
@@ -55,6 +57,12 @@ impl NodeFacts {
     #[must_use]
     pub const fn keeps_rests(&self) -> bool {
         self.protocol >= RESTS_SINCE_PROTOCOL
+    }
+
+    /// Does the node give functions that read source routes their header?
+    #[must_use]
+    pub const fn gives_headers(&self) -> bool {
+        self.protocol >= GIVES_SINCE_PROTOCOL
     }
 
     /// May headers end at the switch, which writes the next ones?

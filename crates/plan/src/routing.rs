@@ -4,7 +4,7 @@
 use crate::borders::{self, Carried, cut, first_header};
 use crate::graph::Graphs;
 use crate::intent::Intent;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::{Ledger, PathRecord};
 use crate::port_numbers::NumberBooks;
 use crate::render::{Rendering, render};
@@ -221,6 +221,7 @@ struct Routing<'r> {
 
 impl Routing<'_> {
     fn check(&self, hops: &[HopEntry], sends: &BTreeSet<(PortId, Sending)>) -> Result<(), String> {
+        self.check_readers(hops)?;
         let mut new: BTreeMap<&NodeName, BTreeSet<PortId>> = BTreeMap::new();
         for (port, send) in sends {
             let numbers = self.ledger.port_numbers.get(&send.to);
@@ -244,6 +245,22 @@ impl Routing<'_> {
             })?;
         }
         Ok(())
+    }
+
+    /// Does each function that reads its header get it?
+    fn check_readers(&self, hops: &[HopEntry]) -> Result<(), String> {
+        let gives = |node: &NodeName| {
+            let facts = self.inventory.facts(node);
+            facts.is_some_and(NodeFacts::gives_headers)
+        };
+        let all = hops.iter().flat_map(|hop| hop.instances.iter().map(move |one| (hop, one)));
+        let mut readers = all.filter(|(_, one)| one.speaks.is_some());
+        let Some((hop, one)) = readers.find(|(_, one)| !gives(&one.node)) else { return Ok(()) };
+        Err(format!(
+            "instance '{}' of function '{}' reads the header, and node '{}' runs a version that may give it none, by \
+             what it said last; bring it up to date and start its agent",
+            one.name, hop.name, one.node
+        ))
     }
 
     fn check_send(&self, port: PortId, send: &Sending) -> Result<(), String> {

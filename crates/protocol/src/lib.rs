@@ -18,7 +18,7 @@ pub mod message {
 }
 
 /// Version of this protocol; controller and agent speak the lower of their two.
-pub const PROTOCOL_VERSION: u32 = 11;
+pub const PROTOCOL_VERSION: u32 = 12;
 
 #[cfg(test)]
 mod tests {

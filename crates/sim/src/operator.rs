@@ -90,9 +90,9 @@ fn declare(
     let former = intent.chains.get(&id).cloned();
     let encapsulation = former.as_ref().map_or(encapsulation, |chain| chain.encapsulation);
     // The functions that speak another encapsulation would only be refused, mostly.
-    let spoken = (1..).zip(Encapsulation::TUNNELLED);
-    let foreign: Vec<u32> =
-        spoken.filter(|(_, one)| *one != encapsulation).map(|(number, _)| number).collect();
+    let spoken = (1..).zip(Encapsulation::SPOKEN);
+    let foreign = spoken.filter(|(_, one)| encapsulation.spoken() != Some(*one));
+    let foreign: Vec<u32> = foreign.map(|(number, _)| number).collect();
     let mut choice: Vec<u32> = topology::FUNCTIONS.to_vec();
     if random.chance(950) {
         choice.retain(|function| !foreign.contains(function));

@@ -25,7 +25,7 @@ pub(crate) const CHAINS: u32 = 4;
 const ENDPOINTS: [u8; 2] = [1, 2];
 /// Machines with a function; the last two are instances of one function.
 const MACHINES: [u8; 7] = [11, 12, 13, 14, 15, 16, 17];
-/// Functions: the first speaks NSH itself, the second MPLS, the others need a proxy.
+/// Functions: the first speaks NSH itself, the second MPLS, the third reads source routes, the others need a proxy.
 pub(crate) const FUNCTIONS: [u32; 6] = [1, 2, 3, 4, 5, 6];
 /// The function whose two instances come and go.
 pub(crate) const GROUP: u32 = 6;
@@ -86,7 +86,7 @@ pub(crate) fn intent(nodes: usize) -> Intent {
             add_port(&mut intent, machine, network, index % nodes);
         }
         let number = u32::from(machine - 10);
-        let speaks = Encapsulation::TUNNELLED.get(usize::from(machine - 11)).copied();
+        let speaks = Encapsulation::SPOKEN.get(usize::from(machine - 11)).copied();
         let instance = Instance {
             id: instance_id(number),
             label: label(format!("i{number}")),

@@ -98,3 +98,41 @@ fn a_chain_moves_by_one_verb_which_names_what_there_is() {
     let said = update(2, &[]);
     assert!(said.contains("--encapsulation"), "{said}");
 }
+
+#[test]
+fn a_document_says_that_a_function_reads_source_routes() {
+    let routed = WEB.replace("nsh", "source-route/native");
+    let reading = routed.replace("[v1]", "[{name: v1, speaks: source-route/native}, v2]");
+    let controller = Controller::with_ports("none");
+    let file = controller.file("reading.yaml", &reading);
+    controller.tell(0, &["apply", "-f", &file]);
+    assert_eq!(shown(&controller).1, "source-route/native");
+    let pairs = controller.client().list(Kind::PortPair, &[]).unwrap();
+    let mut spoken: Vec<_> = pairs.iter().map(|pair| pair["speaks"].as_str()).collect();
+    spoken.sort_unstable();
+    assert_eq!(spoken, [None, Some("source-route/native")]);
+    assert!(controller.tell(0, &["plan", "-f", &file]).contains("no changes"));
+    assert_eq!(controller.tell(0, &["diff", "-f", &file]), "");
+    let export = controller.tell(0, &["chain", "export", "web"]);
+    assert!(export.contains("speaks: source-route/native"), "{export}");
+    // Another chain over the same function has its pair.
+    let second =
+        reading.replace("name: web", "name: mail").replace("80", "25").replace(", v2]", "]");
+    let both =
+        format!("{}{}", reading.trim_end(), second.trim_start().trim_start_matches("chains:"));
+    controller.tell(0, &["apply", "-f", &controller.file("both.yaml", &both)]);
+    assert_eq!(controller.client().list(Kind::PortPair, &[]).unwrap().len(), 2);
+    // What carries it must give it its header.
+    let file = controller.file(
+        "nsh.yaml",
+        &reading.replace("encapsulation: source-route/native", "encapsulation: nsh"),
+    );
+    let said = controller.tell(1, &["apply", "-f", &file]);
+    assert!(said.contains("'v1' speaks source-route/native"), "{said}");
+    let wrong = reading.replace("speaks: source-route/native", "speaks: polka");
+    let said = controller.tell(1, &["apply", "-f", &controller.file("wrong.yaml", &wrong)]);
+    assert!(
+        said.contains("no function speaks 'polka'; use one of nsh, mpls, source-route/native"),
+        "{said}"
+    );
+}

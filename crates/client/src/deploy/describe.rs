@@ -176,8 +176,7 @@ fn step(
             (_, egress) if egress == *outer => Direction::Out,
             _ => Direction::In,
         };
-        let correlation = pair["service_function_parameters"]["correlation"].clone();
-        speaks = serde_json::from_value(correlation).unwrap_or_default();
+        speaks = serde_json::from_value(pair["speaks"].clone()).unwrap_or_default();
         let weight = u32::try_from(weight_of(&pair)).unwrap_or(u32::MAX);
         instances.push(ChainInstance { name: ports.device(&pair["ingress"]), weight });
     }

@@ -66,14 +66,13 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// What functions may speak.
-fn tunnelled<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Encapsulation>, D::Error> {
-    match Option::<Encapsulation>::deserialize(from)? {
-        Some(other) if other.is_source_route() => {
-            let known = Encapsulation::TUNNELLED.map(Encapsulation::name).join(" or ");
-            Err(D::Error::custom(format!("no function speaks '{}'; use {known}", other.name())))
-        }
-        chosen => Ok(chosen),
-    }
+fn spoken<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Encapsulation>, D::Error> {
+    let Some(name) = Option::<String>::deserialize(from)? else { return Ok(None) };
+    let mut known = Encapsulation::SPOKEN.into_iter();
+    known.find(|one| one.name() == name).map(Some).ok_or_else(|| {
+        let known = Encapsulation::SPOKEN.map(Encapsulation::name).join(", ");
+        D::Error::custom(format!("no function speaks '{name}'; use one of {known}"))
+    })
 }
 
 fn fields_or_words<'de, D: Deserializer<'de>>(from: D) -> Result<Map<String, Value>, D::Error> {
@@ -124,7 +123,7 @@ struct StepForm {
     name: String,
     #[serde(default)]
     direction: Direction,
-    #[serde(default, deserialize_with = "tunnelled")]
+    #[serde(default, deserialize_with = "spoken")]
     speaks: Option<Encapsulation>,
     #[serde(default)]
     instances: Vec<ChainInstance>,

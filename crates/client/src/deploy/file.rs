@@ -331,8 +331,8 @@ graphs:
                 "line 4, encapsulation, chain 'web'",
             ),
             (
-                "name: web\nsource: S\nchain: [{name: a, speaks: source-route/native}]",
-                "no function speaks 'source-route/native'; use nsh or mpls",
+                "name: web\nsource: S\nchain: [{name: a, speaks: source-route/safe-9}]",
+                "no function speaks 'source-route/safe-9'; use one of nsh, mpls, source-route/native",
             ),
             ("{\"source\": \"S\",\n\"chain\": 7}", "line 2, chain, chain 'S'"),
             (

@@ -26,7 +26,7 @@ impl Known {
             pair["ingress"] == json!(passage.ingress)
                 && pair["egress"] == json!(passage.egress)
                 && weight_of(pair) == u64::from(passage.weight)
-                && pair["service_function_parameters"]["correlation"] == json!(passage.speaks)
+                && pair["speaks"] == json!(passage.speaks)
         };
         self.pairs.iter().find(is_it).map(id_of)
     }
@@ -36,7 +36,7 @@ impl Known {
         let groups = self.groups.iter().filter(|group| groups.contains(&id_of(group)));
         let members: Vec<String> = groups.flat_map(|group| texts(&group["port_pairs"])).collect();
         let mut pairs = self.pairs.iter().filter(|pair| members.contains(&id_of(pair)));
-        pairs.any(|pair| !pair["service_function_parameters"]["correlation"].is_null())
+        pairs.any(|pair| !pair["speaks"].is_null())
     }
 
     /// The group of exactly these pairs.
@@ -76,10 +76,19 @@ pub(super) fn pair_body(passage: &Passage) -> Value {
     if *weight != 1 {
         body["service_function_parameters"]["weight"] = json!(weight);
     }
-    if let Some(encapsulation) = speaks {
+    // Of source routes networking-sfc knows nothing.
+    if let Some(encapsulation) = speaks.filter(|spoken| !spoken.is_source_route()) {
         body["service_function_parameters"]["correlation"] = json!(encapsulation);
     }
     body
+}
+
+/// Says of a new pair what it speaks, where networking-sfc has no word for it.
+pub(super) fn speak(client: &Client, pair: &str, passage: &Passage) -> Result<(), ClientError> {
+    match passage.speaks.filter(|spoken| spoken.is_source_route()) {
+        Some(spoken) => client.set_spoken(pair, spoken).map(|_| ()),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn group_body(step: &ChainStep, pairs: &[String]) -> Value {

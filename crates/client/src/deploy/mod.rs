@@ -284,7 +284,10 @@ fn make(
             of.push(match known.pair(passage) {
                 Some(pair) => pair,
                 None => {
-                    id_of(&create(Kind::PortPair, &known::pair_body(passage), &mut timings.pp)?)
+                    let body = known::pair_body(passage);
+                    let pair = id_of(&create(Kind::PortPair, &body, &mut timings.pp)?);
+                    known::speak(client, &pair, passage)?;
+                    pair
                 }
             });
         }

@@ -4,7 +4,7 @@
 
 use super::carrier::{Move, set_up};
 use super::describe::conditions;
-use super::known::{Known, group_body, pair_body};
+use super::known::{Known, group_body, pair_body, speak};
 use super::passage::{Route, route};
 use super::{
     Applied, ChainDocument, DeployError, Deployment, Direction, classifier_body, delete_unused,
@@ -111,7 +111,11 @@ fn groups(
         for passage in passages {
             pairs.push(match known.pair(passage) {
                 Some(pair) => pair,
-                None => id_of(&client.create(Kind::PortPair, &pair_body(passage))?),
+                None => {
+                    let pair = id_of(&client.create(Kind::PortPair, &pair_body(passage))?);
+                    speak(client, &pair, passage)?;
+                    pair
+                }
             });
         }
         let is_tap = step.direction == Direction::Tap;

@@ -111,8 +111,7 @@ fn from_function(bytes: &[u8]) -> Option<&[u8]> {
     let Some(encapsulation) = encap::by_ether_type(ethernet.ethertype()) else {
         return Some(bytes);
     };
-    let headed = bytes.get(ethernet.header_len()..)?;
-    headed.get(encap::of(encapsulation).header_bytes(HeaderSide::Function, headed)?..)
+    bytes.get(encap::inner_offset(encapsulation, bytes, ethernet.header_len())?..)
 }
 
 /// The frame in a tunnel packet.

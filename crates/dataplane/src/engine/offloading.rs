@@ -66,6 +66,12 @@ impl Engine {
         self.look_at_links();
     }
 
+    /// Other tables are in force: no header that was made or kept under the former ones is good for them.
+    pub(crate) fn forget_headers(&mut self) {
+        self.pathlets.forget();
+        self.carried.turn_tables();
+    }
+
     /// Links are good for something else than before, or others: the kernel passes on by those that are sound.
     pub(crate) fn look_at_links(&mut self) {
         let has_turned = with_kernel!(self, |kernel, with| kernel.look_at_links(with));

@@ -292,7 +292,7 @@ fn a_hung_function_that_never_let_a_probe_through_is_used_as_long_as_it_is_there
 
 #[test]
 fn functions_that_bridge_or_read_headers_are_watched_too() {
-    for encapsulation in Encapsulation::TUNNELLED {
+    for encapsulation in Encapsulation::SPOKEN {
         let mut town = watched(encapsulation, &[&["v1"]], FailurePolicy::Block);
         town.speaking("v1", encapsulation);
         for behaviour in [Behaviour::Bridge, Behaviour::Advance(encapsulation)] {

@@ -327,15 +327,18 @@ fn all_plain_traffic_takes_the_fast_path_all_the_way() {
 /// What is left of a header that leads over several functions goes with the packet.
 #[test]
 fn all_plain_traffic_takes_the_fast_path_over_links() {
-    let routed = Encapsulation::ALL.into_iter().filter(|one| one.is_source_route());
-    for encapsulation in routed {
+    let routed = || Encapsulation::ALL.into_iter().filter(|one| one.is_source_route());
+    let bare = routed().map(|one| (one, None));
+    let reads = |one: Encapsulation| one.spoken().map(|spoken| (one, Some(spoken)));
+    for (encapsulation, speaks) in bare.chain(routed().filter_map(reads)) {
         let mut town = three_hosts();
+        town.instances.iter_mut().for_each(|instance| instance.speaks = speaks);
         let hops = [&["v1"], &["v4"], &["v2"]];
         town.chain("c", encapsulation, &hops.map(|hop| &hop[..]), &rules(CHAINED_PORT));
         let mut rig = Rig::new(town);
         let kinds = [packet(&rig.town, CHAINED_PORT), packet_v6(&rig.town, CHAINED_PORT)];
         for (kind, spec) in kinds.into_iter().enumerate() {
-            let name = format!("{encapsulation:?} {kind}");
+            let name = format!("{encapsulation:?} {speaks:?} {kind}");
             rig.send("S", &spec.frame());
             let before = rig.by_fast_path();
             rig.send("S", &spec.frame());

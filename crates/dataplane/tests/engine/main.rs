@@ -52,6 +52,7 @@ mod planned;
 mod profiles;
 mod proxy;
 mod questions;
+mod readers;
 mod refusals;
 mod returns;
 mod rig;

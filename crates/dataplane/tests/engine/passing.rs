@@ -1,11 +1,13 @@
 //! What functions do to frames: route like a kernel, or move a chain header on.
 
+use catena_model::program::PROXY_MAC;
 use catena_model::resource::Encapsulation;
 use catena_wire::ethernet::{self, EthernetView};
 use catena_wire::frame::{FrameView, Network};
 use catena_wire::mpls::SfcLabelPair;
 use catena_wire::nsh::{ContextHeader, ContextHeaders, Metadata, NshHeader, NshView};
 use catena_wire::scalar::{MacAddr, ServiceIndex};
+use catena_wire::source_route::native::NativeView;
 use catena_wire::{ipv4, ipv6};
 
 /// What a function does with a frame.
@@ -67,6 +69,17 @@ pub(crate) fn route(bytes: &mut [u8], next: MacAddr, own: MacAddr) -> bool {
     }
 }
 
+/// The same to a frame with a source route, which stays as it is.
+fn route_under(bytes: &mut [u8], own: MacAddr) -> bool {
+    let view = NativeView::parse_at_function(bytes).unwrap();
+    let (len, ether_type) = (view.len_bytes(), view.ether_type());
+    let mut frame = [&bytes[..12], &ether_type.0.to_be_bytes(), &bytes[len..]].concat();
+    let is_sent = route(&mut frame, PROXY_MAC, own);
+    bytes[..12].copy_from_slice(&frame[..12]);
+    bytes[len..].copy_from_slice(&frame[14..]);
+    is_sent
+}
+
 /// The metadata that a function writes which annotates with a value of this many bytes.
 pub(crate) fn annotation(bytes_of_value: usize) -> Vec<u8> {
     let value = vec![0xee; bytes_of_value];
@@ -89,8 +102,8 @@ pub(crate) fn annotate(bytes: &mut Vec<u8>, bytes_of_value: usize) -> bool {
     true
 }
 
-/// What a function that speaks an encapsulation does to its header; false: it cannot go on.
-pub(crate) fn advance(bytes: &mut [u8], encapsulation: Encapsulation) -> bool {
+/// What a function that speaks an encapsulation, and has this address, does to its header; false: it cannot go on.
+pub(crate) fn advance(bytes: &mut [u8], encapsulation: Encapsulation, own: MacAddr) -> bool {
     let start = EthernetView::parse(bytes).unwrap().header_len();
     match encapsulation {
         Encapsulation::Nsh => {
@@ -107,9 +120,9 @@ pub(crate) fn advance(bytes: &mut [u8], encapsulation: Encapsulation) -> bool {
             let Ok(next) = next else { return false };
             next.emit(&mut bytes[start..]).unwrap();
         }
+        Encapsulation::SourceRouteNative => return route_under(bytes, own),
         // Functions get bare packets of it.
-        Encapsulation::SourceRouteNative
-        | Encapsulation::SourceRouteSafe9
+        Encapsulation::SourceRouteSafe9
         | Encapsulation::SourceRouteClassic80
         | Encapsulation::SourceRouteSrMpls
         | Encapsulation::SourceRoutePolka

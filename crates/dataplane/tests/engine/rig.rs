@@ -362,7 +362,7 @@ impl Rig {
                 !has_header
             }
             Behaviour::Route(next) => !has_header && route(&mut bytes, next, egress.mac),
-            Behaviour::Advance(encapsulation) => has_header && advance(&mut bytes, encapsulation),
+            Behaviour::Advance(by) => has_header && advance(&mut bytes, by, egress.mac),
             Behaviour::Annotate(bytes_of_value) => {
                 has_header && annotate(&mut bytes, bytes_of_value)
             }

@@ -405,7 +405,7 @@ impl Twin {
         let is_sent = match instance.speaks {
             Some(encapsulation) => {
                 let header = encapsulation.capabilities().ether_type?;
-                ethertype_is(&bytes, header) && advance(&mut bytes, encapsulation)
+                ethertype_is(&bytes, header) && advance(&mut bytes, encapsulation, egress.mac)
             }
             None => instance.name == "f2" || route(&mut bytes, PROXY_MAC, egress.mac),
         };

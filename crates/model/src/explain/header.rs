@@ -126,8 +126,12 @@ impl fmt::Display for HeaderLayer {
                 if context.is_empty() { Ok(()) } else { write!(f, " [{}]", context.join(", ")) }
             }
             Self::SourceRoute { profile, ports, left, path } => {
-                let ports: Vec<String> = ports.iter().map(u8::to_string).collect();
-                write!(f, "{profile} ports {} left {left}", ports.join(" "))?;
+                if ports.is_empty() {
+                    write!(f, "{profile} without ports")?;
+                } else {
+                    let ports: Vec<String> = ports.iter().map(u8::to_string).collect();
+                    write!(f, "{profile} ports {} left {left}", ports.join(" "))?;
+                }
                 path.map_or(Ok(()), |path| write!(f, " path {path}"))
             }
             Self::ResidueRoute { profile, number, pass, left, path } => {

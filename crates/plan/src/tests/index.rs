@@ -180,7 +180,11 @@ fn instance(number: u32, dice: &mut Dice) -> Instance {
         label: label(dice),
         ingress: PortId(id(3, dice.below(5))),
         egress: PortId(id(3, dice.below(5))),
-        speaks: (dice.below(3) == 0).then_some(Encapsulation::Nsh),
+        speaks: match dice.below(6) {
+            0 => Some(Encapsulation::Nsh),
+            1 => Some(Encapsulation::SourceRouteNative),
+            _ => None,
+        },
         weight: dice.below(2),
         is_draining: dice.below(4) == 0,
         declared: Value::Null,

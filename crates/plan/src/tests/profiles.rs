@@ -7,9 +7,10 @@ use super::source_routes::{assert_active, carry};
 use crate::NodeFacts;
 use crate::check::tests::check;
 use catena_model::PathId;
-use catena_model::id::{ChainId, FunctionId};
+use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::program::{ExitPlace, Underlay};
 use catena_model::resource::{Encapsulation, FlowField};
+use catena_model::source_route::GIVES_SINCE_PROTOCOL;
 use catena_model::status::ChainState;
 use catena_model::topology::PortNumber;
 use catena_wire::source_route::polka::residues::{Reducer, identify};
@@ -362,4 +363,67 @@ fn no_chain_turns_to_numbers_that_a_node_on_the_way_does_not_divide_yet() {
     fabric.settle(&mut world);
     assert!(given(&world) > before);
     assert_active(&world, chain);
+}
+
+#[test]
+fn functions_that_read_source_routes_are_on_chains_that_give_them_their_header() {
+    let reads = |world: &mut World, function: u32| {
+        let instance = world.intent.instances.get_mut(&InstanceId(id(4, function))).unwrap();
+        instance.speaks = Some(Encapsulation::SourceRouteNative);
+    };
+    for by in [Encapsulation::SourceRouteNative, Encapsulation::SourceRouteNativeTagged] {
+        let (mut world, fabric) = world();
+        let chain = chain_by(&mut world, 1, &[12, 13], by);
+        reads(&mut world, 12);
+        assert_eq!(check(&world.intent), Ok(()));
+        // One of a version that would not give it.
+        world.inventory.facts_mut(&node(2)).unwrap().protocol = GIVES_SINCE_PROTOCOL - 1;
+        fabric.settle(&mut world);
+        let status = world.status(chain);
+        assert_eq!(status.state, ChainState::Building);
+        for part in ["'i12'", "'v12'", "node 'host2'", "bring it up to date"] {
+            assert!(status.reason.contains(part), "{}", status.reason);
+        }
+        world.inventory.facts_mut(&node(2)).unwrap().protocol = GIVES_SINCE_PROTOCOL;
+        fabric.settle(&mut world);
+        assert_active(&world, chain);
+        let program = &programs(&world)[&node(2)];
+        let spoken = program.paths.iter().flat_map(|path| &path.hops[0].instances);
+        assert!(spoken.into_iter().all(|one| one.speaks == Some(Encapsulation::SourceRouteNative)));
+    }
+    let tunnelled = Encapsulation::TUNNELLED.into_iter();
+    for by in OTHERS.into_iter().chain(tunnelled) {
+        let (mut world, _) = world();
+        chain_by(&mut world, 1, &[12], by);
+        reads(&mut world, 12);
+        let refused = check(&world.intent).unwrap_err().to_string();
+        for part in [
+            by.name(),
+            "'i12' speaks source-route/native",
+            "carry the chain by source-route/native",
+        ] {
+            assert!(refused.contains(part), "{refused}");
+        }
+    }
+}
+
+/// The header tells the path alone, and the port where on it a packet is.
+#[test]
+fn a_function_that_reads_source_routes_gives_back_by_a_port_of_its_own() {
+    let (mut world, _) = world();
+    world.function(60, 12, INTERNAL, INTERNAL);
+    let chain = chain_by(&mut world, 1, &[12, 60], Encapsulation::SourceRouteNative);
+    for function in [12, 60] {
+        let instance = world.intent.instances.get_mut(&InstanceId(id(4, function))).unwrap();
+        instance.speaks = Some(Encapsulation::SourceRouteNative);
+    }
+    let refused = check(&world.intent).unwrap_err();
+    assert!(matches!(refused, crate::PlanError::AmbiguousReturn { .. }), "{refused}");
+    // By NSH each says it itself.
+    carry(&mut world, chain, Encapsulation::Nsh);
+    for function in [12, 60] {
+        let instance = world.intent.instances.get_mut(&InstanceId(id(4, function))).unwrap();
+        instance.speaks = Some(Encapsulation::Nsh);
+    }
+    assert_eq!(check(&world.intent), Ok(()));
 }

@@ -148,7 +148,18 @@ impl<'p> NativeView<'p> {
     /// # Errors
     /// The frame is another or ends inside the header, or the header says what it cannot.
     pub fn parse(frame: &'p [u8]) -> Result<Self, SourceRouteError> {
-        let fixed = Fixed::read(frame)?;
+        Self::of(Fixed::read(frame)?, frame)
+    }
+
+    /// The same at a function that reads headers: it gets one without ports where none are left ([`without_ports`]).
+    ///
+    /// # Errors
+    /// As [`NativeView::parse`].
+    pub fn parse_at_function(frame: &'p [u8]) -> Result<Self, SourceRouteError> {
+        Self::of(Fixed::read_any(frame)?, frame)
+    }
+
+    fn of(fixed: Fixed, frame: &'p [u8]) -> Result<Self, SourceRouteError> {
         let Fixed { width, count, counter, flags } = fixed;
         let mut reader = Reader { frame, at: PORTS_AT };
         let packed = reader.take(width.octets(count.into()))?;
@@ -247,6 +258,13 @@ struct Fixed {
 impl Fixed {
     #[inline]
     fn read(frame: &[u8]) -> Result<Self, SourceRouteError> {
+        let fixed = Self::read_any(frame)?;
+        if fixed.count == 0 { Err(SourceRouteError::NoPorts) } else { Ok(fixed) }
+    }
+
+    /// The same, also if there are no ports.
+    #[inline]
+    fn read_any(frame: &[u8]) -> Result<Self, SourceRouteError> {
         let have = frame.len();
         let header: &[u8; PORTS_AT] =
             frame.first_chunk().ok_or(SourceRouteError::Truncated { need: PORTS_AT, have })?;
@@ -264,14 +282,24 @@ impl Fixed {
         if flags & flag::TAG != 0 && flags & flag::PATH == 0 {
             return Err(SourceRouteError::TagWithoutPath);
         }
-        if count == 0 {
-            return Err(SourceRouteError::NoPorts);
-        }
         if counter > count {
             return Err(SourceRouteError::Counter { counter, ports: count.into() });
         }
         Ok(Self { width, count, counter, flags })
     }
+}
+
+/// Octets of a header without ports, between the addresses of a frame and its EtherType.
+pub const BYTES_BETWEEN_WITHOUT_PORTS: usize =
+    BYTES_WITHOUT_PORTS - ethernet::ADDRESSES_BYTES - ETHER_TYPE_BYTES;
+
+/// What stands between the addresses of a frame and its EtherType where no ports are left: a header that says whose
+/// packet it is. On links it is none.
+#[must_use]
+pub fn without_ports(path: Spi) -> [u8; BYTES_BETWEEN_WITHOUT_PORTS] {
+    let [high, low] = EtherType::SOURCE_ROUTE.0.to_be_bytes();
+    let [_, a, b, c] = path.get().to_be_bytes();
+    [high, low, VERSION << 4 | PortWidth::Four.bits(), 0, 0, flag::PATH, a, b, c]
 }
 
 /// Octets of a frame, one part after the other.

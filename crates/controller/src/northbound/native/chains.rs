@@ -223,9 +223,7 @@ fn changed(intent: &IndexedIntent, chain: Chain, change: ChainUpdate) -> Result<
     let graph = intent.index().graphs_of_chain(chain.id).next();
     if let Some(graph) = graph.filter(|_| is_moved) {
         let todo = match encapsulation.is_source_route() {
-            true => {
-                "no function speaks source routes, so no chain on them is in a graph: delete the graph"
-            }
+            true => "no chain on source routes is in a graph: delete the graph",
             false => "delete the graph first, and make it anew when its chains have moved",
         };
         return Err(Problem::conflict(format!(

@@ -9,18 +9,22 @@ use crate::reconcile::Situation;
 use axum::response::Response;
 use catena_model::CounterScope;
 use catena_model::id::{InstanceId, PortId};
-use catena_model::resource::{Instance, ServiceFunction};
+use catena_model::resource::{Encapsulation, Instance, ServiceFunction};
 use catena_model::status::{InstanceReport, InstanceUse};
 use catena_plan::{Counted, Intent, PathRecord};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-/// What `PATCH` changes of an instance.
+/// What `PATCH` changes of an instance; what is not given stays.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InstanceChange {
     /// Shall it take no new flow?
-    pub(super) is_draining: bool,
+    #[serde(default)]
+    pub(super) is_draining: Option<bool>,
+    /// What it speaks, by name; an empty name: nothing, so that it gets a proxy. Only while no packets go through it.
+    #[serde(default)]
+    pub(super) speaks: Option<String>,
 }
 
 pub(super) async fn list(view: &View) -> Result<Response, Problem> {
@@ -50,18 +54,57 @@ async fn one(app: &App, intent: &Intent, id: InstanceId) -> Result<InstanceRepor
 
 pub(super) async fn patch(view: &View) -> Result<Response, Problem> {
     let change: InstanceChange = body(&view.call)?;
+    let speaks = change.speaks.as_deref().map(spoken).transpose()?;
+    if change.is_draining.is_none() && speaks.is_none() {
+        return Err(Problem::bad_request(
+            "Nothing is changed: give 'is_draining' or 'speaks'.".into(),
+        ));
+    }
     let id = find_instance(view)?;
+    let situation = view.app.situation.borrow().clone();
     let made = declare(&view.app, move |draft| {
-        if change.is_draining {
+        if change.is_draining == Some(true) {
             can_drain(draft.intent(), id)?;
         }
         let instance = draft.intent().instances.get(&id).cloned();
         let instance = instance.ok_or_else(Problem::gone)?;
-        draft.put(Instance { is_draining: change.is_draining, ..instance })?;
+        let is_draining = change.is_draining.unwrap_or(instance.is_draining);
+        let speaks = speaks.unwrap_or(instance.speaks);
+        if speaks != instance.speaks {
+            can_speak_otherwise(&situation, &instance)?;
+        }
+        draft.put(Instance { is_draining, speaks, ..instance })?;
         Ok(())
     })
     .await?;
     view.told(&one(&view.app, &made.intent, id).await?)
+}
+
+/// What an instance is said to speak.
+fn spoken(name: &str) -> Result<Option<Encapsulation>, Problem> {
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let mut known = Encapsulation::SPOKEN.into_iter();
+    known.find(|one| one.name() == name).map(Some).ok_or_else(|| {
+        let known = Encapsulation::SPOKEN.map(Encapsulation::name).join(", ");
+        Problem::bad_request(format!(
+            "No function speaks '{name}'; use one of {known}, or an empty name."
+        ))
+    })
+}
+
+/// What packets are inside of stays what it is, or they would come back as nobody expects.
+fn can_speak_otherwise(situation: &Situation, instance: &Instance) -> Result<(), Problem> {
+    let ledger = &situation.blueprint.ledger;
+    let through = ledger.paths.values().find(|path| needs(path, instance.id));
+    through.map_or(Ok(()), |_| {
+        Err(Problem::conflict(format!(
+            "Packets go through instance '{}'; take its function out of its chains first, or let another instance that \
+             speaks otherwise take its place.",
+            instance.name()
+        )))
+    })
 }
 
 /// An instance can only drain where others of its function take what is new.
@@ -111,6 +154,7 @@ fn report(
         function: function.map(ServiceFunction::name),
         node: node(instance.ingress),
         weight: instance.weight,
+        speaks: instance.speaks,
         is_draining: instance.is_draining,
         used,
         // The numbers are the nodes' own: whatever they are, nobody stops over their sum.

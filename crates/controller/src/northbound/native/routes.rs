@@ -144,7 +144,7 @@ pub(super) static ROUTES: &[Route] = &[
         .named("ShowInstance", "One instance.")
         .answers(one::<InstanceReport>),
     route("PATCH", "/v1/instances/{instance}", Tenant, |view| Box::pin(instances::patch(view)))
-        .named("UpdateInstance", "Drains an instance, or takes it back.")
+        .named("UpdateInstance", "Drains an instance, takes it back, or says what it speaks.")
         .takes(one::<InstanceChange>)
         .answers(one::<InstanceReport>)
         .in_drafts(true),

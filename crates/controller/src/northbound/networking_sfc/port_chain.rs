@@ -87,6 +87,11 @@ impl Collection for PortChains {
             context: Vec::new(),
             number: 0,
         };
+        // No correlation says it, and nothing else could carry the chain.
+        let functions = given.uuids("port_pair_groups").unwrap_or_default();
+        if let Some(spoken) = spoken_route(edit.draft.intent(), functions) {
+            chain = chain.moved_to(spoken);
+        }
         apply(edit, &mut chain, given)?;
         chain.number = allocate(edit.draft.intent(), given.number("chain_id").unwrap_or_default())?;
         let id = chain.id.0;
@@ -189,13 +194,22 @@ fn check_groups(scope: Scope<'_>, chain: &Chain) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// An instance that speaks an encapsulation must speak its chain's.
+/// The source routes that a function among these reads, if one does.
+fn spoken_route(intent: &IndexedIntent, functions: Vec<Uuid>) -> Option<Encapsulation> {
+    let functions = functions.into_iter().map(FunctionId);
+    let functions = functions.filter_map(|id| intent.functions.get(&id));
+    let instances = functions.flat_map(|function| &function.instances);
+    let mut spoken = instances.filter_map(|id| intent.instances.get(id)?.speaks);
+    spoken.find(|spoken| spoken.is_source_route())
+}
+
+/// An instance that speaks an encapsulation must speak what its chain gives it.
 pub(super) fn check_correlation(intent: &IndexedIntent, chain: &Chain) -> Result<(), ApiError> {
     let functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));
     for function in functions {
         let instances = function.instances.iter().filter_map(|id| intent.instances.get(id));
         let mut spoken = instances.filter_map(|instance| instance.speaks);
-        if let Some(other) = spoken.find(|spoken| *spoken != chain.encapsulation) {
+        if let Some(other) = spoken.find(|spoken| chain.encapsulation.spoken() != Some(*spoken)) {
             let message = format!(
                 "Port Chain {} is carried by {}, Port Pair Group {} has correlation {}.",
                 chain.id,

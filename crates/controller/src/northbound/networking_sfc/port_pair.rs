@@ -24,6 +24,7 @@ const TABLE: &[Attribute] = &[
     required("ingress", false, values::uuid),
     required("egress", false, values::uuid),
     optional("service_function_parameters", empty_dict, false, parameters),
+    read_only("speaks"),
     read_only("status"),
 ];
 
@@ -180,6 +181,7 @@ fn render(view: &View, instance: &Instance) -> Shown {
         "ingress": instance.ingress,
         "egress": instance.egress,
         "service_function_parameters": instance.declared,
+        "speaks": instance.speaks,
         "tenant_id": instance.label.project,
         "status": status(view, instance),
     }))

@@ -166,6 +166,14 @@ fn check_branching(
     at: Option<&FunctionId>,
 ) -> Result<(), ApiError> {
     let Some(function) = at.and_then(|id| intent.functions.get(id)) else { return Ok(()) };
+    if chain.encapsulation.is_source_route() {
+        let known = Encapsulation::TUNNELLED.map(Encapsulation::name).join(" or ");
+        let (id, carrier) = (chain.id, chain.encapsulation.name());
+        let message = format!(
+            "Port Chain {id} cannot be branched: it is carried by {carrier}; move it to {known}."
+        );
+        return Err(ApiError::invalid("ServiceGraphImpossibleBranching", message));
+    }
     let mut instances = function.instances.iter().filter_map(|id| intent.instances.get(id));
     let Some(instance) = instances.find(|pair| pair.speaks != Some(chain.encapsulation)) else {
         return Ok(());

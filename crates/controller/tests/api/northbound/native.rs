@@ -201,6 +201,65 @@ fn an_instance_drains_only_where_another_takes_its_place() {
 }
 
 #[test]
+fn an_instance_says_what_it_speaks_where_networking_sfc_has_no_word_for_it() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = Controller::start(open(data.path()));
+    let _agent = FakeAgent::connect(&controller.data, "host1", 1, controller.southbound);
+    let lab = Lab::new(&controller);
+    let source = lab.port("S", "S", "host1");
+    let function = lab.function_on("v1", "host1");
+    let pair = id(&controller.get("/v2.0/sfc/port_pairs")["port_pairs"][0]);
+    let shown = || controller.get(&format!("/v2.0/sfc/port_pairs/{pair}"))["port_pair"].clone();
+    assert_eq!(shown()["speaks"], Value::Null);
+    let change =
+        |body: Value| controller.call("PATCH", &format!("/v1/instances/{pair}"), Some(&body));
+    for (body, words) in [
+        (json!({}), ["Nothing is changed", "'speaks'"]),
+        (json!({"speaks": null}), ["Nothing is changed", "'is_draining'"]),
+        (json!({"speaks": "gre"}), ["'gre'", "nsh, mpls, source-route/native"]),
+        (json!({"speaks": "source-route/safe-9"}), ["'source-route/safe-9'", "empty name"]),
+    ] {
+        let (status, problem) = change(body);
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(status == 400 && words.iter().all(|word| detail.contains(word)), "{problem}");
+    }
+    let (status, instance) = change(json!({"speaks": "source-route/native"}));
+    assert_eq!((status, &instance["speaks"]), (200, &json!("source-route/native")), "{instance}");
+    let pair_shown = shown();
+    assert_eq!(pair_shown["speaks"], "source-route/native");
+    assert_eq!(pair_shown["service_function_parameters"]["correlation"], Value::Null);
+
+    // No correlation carries a chain over it, so it is carried as it must be.
+    let classifier = lab.classifier("fc", &source, 5_001);
+    wait_bound(&controller);
+    let chain = lab.chain("web", &[&function], &[&classifier]);
+    let chain = controller.create("/v2.0/sfc/port_chains", &chain);
+    assert_eq!(chain["encapsulation"], "source-route/native");
+    assert_eq!(chain["chain_parameters"]["correlation"], "nsh", "as it was declared");
+    let (status, problem) =
+        controller.call("PATCH", "/v1/chains/web", Some(&json!({"encapsulation": "nsh"})));
+    let detail = problem["detail"].as_str().unwrap();
+    let words = ["speaks source-route/native", "carry the chain by source-route/native"];
+    assert!(status == 409 && words.iter().all(|word| detail.contains(word)), "{problem}");
+    // Packets go through it.
+    eventually("the chain", || {
+        (controller.get("/v1/chains/web")["status"]["state"] == "active").then_some(())
+    });
+    let (status, problem) = change(json!({"speaks": ""}));
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(status == 409 && detail.contains("Packets go through instance"), "{problem}");
+    // What it speaks already is no change of it.
+    assert_eq!(change(json!({"speaks": "source-route/native"})).0, 200);
+    // Others of its function speak the same.
+    let (ingress, egress) = (lab.port("o-in", "o", "host1"), lab.port("o-out", "o", "host1"));
+    let other = json!({"name": "other", "ingress": ingress, "egress": egress});
+    let other = id(&controller.create("/v2.0/sfc/port_pairs", &other));
+    let path = format!("/v2.0/sfc/port_pair_groups/{function}");
+    let (status, _) = controller.put(&path, &json!({"port_pairs": [pair, other]}));
+    assert_eq!(status, 400);
+}
+
+#[test]
 fn a_chain_with_a_dead_instance_is_degraded_and_says_what_becomes_of_its_packets() {
     let data = tempfile::tempdir().unwrap();
     let controller = Controller::start(open(data.path()));

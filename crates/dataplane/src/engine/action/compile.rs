@@ -127,6 +127,13 @@ impl Maker<'_> {
                 Ok(Action { exit, rewrite: Rewrite::Header(header), is_repeated })
             }
             InstancePlace::Here { ingress, ingress_mac, speaks: Some(spoken), local, .. }
+                if encapsulation.is_source_route() && encapsulation.spoken() == Some(spoken) =>
+            {
+                let exit = ActionExit::Instance(self.instance(ingress, local, to)?);
+                let rewrite = Rewrite::Given { destination: ingress_mac };
+                Ok(Action { exit, rewrite, is_repeated: is_alike })
+            }
+            InstancePlace::Here { ingress, ingress_mac, speaks: Some(spoken), local, .. }
                 if spoken == encapsulation =>
             {
                 let carrier = encapsulation.capabilities().ether_type;

@@ -437,6 +437,13 @@ impl Subject for Written<'_, '_, '_> {
         Ok(())
     }
 
+    fn give(&mut self) -> Result<(), DropReason> {
+        let Context { tables, carried, .. } = &*self.executor.context;
+        let frame = self.work.buffer.bytes();
+        self.header = encap::give((&tables.positions, carried), self.decision.position, frame)?;
+        Ok(())
+    }
+
     fn remember(&mut self, instance: &Instance, memory: &Memory) -> Result<(), DropReason> {
         self.executor.remember(&self.work, memory, instance, self.decision)
     }

@@ -6,7 +6,7 @@ use super::gso_batch::{GsoBatcher, GsoKey};
 use super::output::{Frame, Output};
 use super::{Action, ActionExit, Instance, Memory, Rewrite};
 use crate::engine::account::tx_batches::TxRef;
-use crate::engine::encap::{Header, PathPosition, RouteHeader, Template};
+use crate::engine::encap::{self, Carried, Header, PathPosition, Positions, RouteHeader, Template};
 use crate::engine::packet::PortSlot;
 use crate::engine::state::proxy_flows::Visit;
 use crate::engine::tables::Tables;
@@ -21,6 +21,9 @@ pub(crate) struct PlainPacket<'h> {
     pub(crate) buffer: Buffer,
     /// The header of its route, if its action writes one.
     pub(crate) route: Option<&'h Header>,
+    /// Where it is, and by what it is known what is left of the header that it came with.
+    pub(crate) position: PathPosition,
+    pub(crate) store: (&'h Positions, &'h Carried),
     /// What its header says of its path.
     pub(crate) path: u32,
     pub(crate) ttl: u8,
@@ -53,6 +56,14 @@ impl<F: FnMut(&Instance, &Memory) -> Result<(), DropReason>> Subject for Plain<'
         let PlainPacket { buffer, route, .. } = &mut self.packet;
         let is_written = route.is_some_and(|route| route.put_before(buffer));
         debug_assert!(is_written, "it was made, and there was room, when the action was looked up");
+        if is_written { Ok(()) } else { Err(DropReason::UnsupportedEncapsulation) }
+    }
+
+    #[inline(always)]
+    fn give(&mut self) -> Result<(), DropReason> {
+        let PlainPacket { buffer, position, store, .. } = &mut self.packet;
+        let is_written = encap::give_in_place(*store, *position, buffer);
+        debug_assert!(is_written, "there was room when the action was looked up");
         if is_written { Ok(()) } else { Err(DropReason::UnsupportedEncapsulation) }
     }
 
@@ -103,6 +114,8 @@ pub(crate) trait Subject {
     fn put_header(&mut self, template: &Template) -> Result<(), DropReason>;
     /// The same with the ports of its way to an instance, by its place among those of the hop.
     fn put_route(&mut self, route: &RouteHeader, instance: u16) -> Result<(), DropReason>;
+    /// Puts in what is left of its header, for a function that reads it.
+    fn give(&mut self) -> Result<(), DropReason>;
     /// Tells the proxy's memory where the packet goes.
     fn remember(&mut self, instance: &Instance, memory: &Memory) -> Result<(), DropReason>;
 }
@@ -126,6 +139,7 @@ pub(crate) fn write(
     match &action.rewrite {
         Rewrite::Header(template) => subject.put_header(template),
         Rewrite::Route { header, instance } => subject.put_route(header, *instance),
+        Rewrite::Given { .. } => subject.give(),
         Rewrite::Nothing | Rewrite::Macs { .. } => Ok(()),
     }
 }

@@ -22,6 +22,7 @@ use crate::engine::tables::Tables;
 use crate::engine::vector::decision::{ActionRef, Exit, Stage};
 use crate::engine::vector::owner::{Owner, Passage, PathRef};
 use catena_model::id::InstanceId;
+use catena_model::program::PROXY_MAC;
 use catena_model::topology::PortNumber;
 use catena_model::{DropReason, TunnelKind};
 use catena_wire::scalar::MacAddr;
@@ -73,6 +74,10 @@ pub(crate) enum Rewrite {
         header: RouteHeader,
         /// The instance that it leads to, by its place among those of the hop.
         instance: u16,
+    },
+    /// What is left of its source route stands in it for a function that reads that, at this address.
+    Given {
+        destination: MacAddr,
     },
     /// Its MACs are others; none: the source stays.
     Macs {
@@ -186,7 +191,10 @@ impl Action {
     pub(crate) fn header_bytes(&self) -> usize {
         match &self.rewrite {
             Rewrite::Header(header) => header.len(),
-            Rewrite::Nothing | Rewrite::Macs { .. } | Rewrite::Route { .. } => 0,
+            Rewrite::Nothing
+            | Rewrite::Macs { .. }
+            | Rewrite::Route { .. }
+            | Rewrite::Given { .. } => 0,
         }
     }
 
@@ -197,6 +205,8 @@ impl Action {
         match self.rewrite {
             Rewrite::Nothing | Rewrite::Header(_) | Rewrite::Route { .. } => (addressed, None),
             Rewrite::Macs { destination, source, .. } => (Some(destination), source),
+            // Whoever answers the sender answers the proxy.
+            Rewrite::Given { destination } => (Some(destination), Some(PROXY_MAC)),
         }
     }
 
@@ -204,7 +214,10 @@ impl Action {
     pub(crate) fn memory(&self) -> Option<Memory> {
         match self.rewrite {
             Rewrite::Macs { memory, .. } => memory,
-            Rewrite::Nothing | Rewrite::Header(_) | Rewrite::Route { .. } => None,
+            Rewrite::Nothing
+            | Rewrite::Header(_)
+            | Rewrite::Route { .. }
+            | Rewrite::Given { .. } => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The addresses of frames on links. Knows where they stand; refuses to know what is behind them.
 
-use super::Headed;
+use super::{Headed, HeaderSide};
 use crate::engine::packet::trim_front;
 use catena_io::Buffer;
 use catena_model::DropReason;
@@ -27,12 +27,13 @@ pub(super) fn off_links(frame: &mut [u8]) {
 }
 
 /// Takes the header of each frame that was located out from behind its addresses.
-pub(super) fn restore(frames: &mut dyn Iterator<Item = Headed<'_>>) {
+pub(super) fn restore(side: HeaderSide, frames: &mut dyn Iterator<Item = Headed<'_>>) {
     for frame in frames {
-        if let Ok(located) = *frame.located
-            && !take_out(frame.buffer, located.header_bytes)
-        {
+        let Ok(located) = *frame.located else { continue };
+        if !take_out(frame.buffer, located.header_bytes) {
             *frame.located = Err(DropReason::MalformedSourceRoute);
+        } else if side == HeaderSide::Tunnel {
+            off_links(frame.buffer.bytes_mut());
         }
     }
 }
@@ -43,6 +44,5 @@ fn take_out(buffer: &mut Buffer, bytes: usize) -> bool {
         return false;
     }
     frame.copy_within(..ADDRESSES_BYTES, bytes);
-    off_links(&mut frame[bytes..]);
     trim_front(buffer, bytes)
 }

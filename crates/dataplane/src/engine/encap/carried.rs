@@ -48,6 +48,10 @@ pub(crate) struct Carried {
     seen_ns: Vec<u64>,
     /// The path that brought each content first.
     paths: Vec<u32>,
+    /// The tables under which a link has brought each content as what is left of a header; 0: none has.
+    brought: Vec<u32>,
+    /// Those in force, by a number.
+    tables: u32,
     shares: Shares<u32>,
     sets: usize,
     seed: u64,
@@ -65,6 +69,8 @@ impl Carried {
             turns: vec![0; places],
             seen_ns: vec![0; places],
             paths: vec![0; places],
+            brought: vec![0; places],
+            tables: 1,
             shares: Shares::new(),
             sets,
             seed,
@@ -87,9 +93,33 @@ impl Carried {
         self.keep_in(content, path, true)
     }
 
-    /// The same for what can be done without: no content that is in use gives way to it. None: there is no room.
+    /// Keeps what is left of a header that a link has brought, which can be done without: no content that is in use
+    /// gives way to it. None: there is no room.
     pub(super) fn keep_beside(&mut self, content: &[u8], path: PathId) -> Option<CarriedRef> {
-        self.keep_in(content, path, false).ok()
+        let name = self.keep_in(content, path, false).ok()?;
+        *self.brought.get_mut(name.place as usize)? = self.tables;
+        Some(name)
+    }
+
+    /// Other tables are in force: no link has brought anything under them.
+    pub(crate) fn turn_tables(&mut self) {
+        self.tables = self.tables.wrapping_add(1).max(1);
+    }
+
+    /// The name of what is left of a header, if a link has brought it on this path under the tables in force.
+    pub(super) fn brought(&self, content: &[u8], PathId(path): PathId) -> Option<CarriedRef> {
+        let place = self.places(content).find(|place| self.at(*place) == Some(content))?;
+        let turn = NonZeroU32::new(*self.turns.get(place)?)?;
+        let is_brought =
+            self.brought.get(place) == Some(&self.tables) && self.paths.get(place) == Some(&path);
+        let place = u32::try_from(place).ok().filter(|_| is_brought)?;
+        Some(CarriedRef { place, turn })
+    }
+
+    /// Where a content can be.
+    fn places(&self, content: &[u8]) -> std::ops::Range<usize> {
+        let set = usize::try_from(self.hash(content) % self.sets as u64).unwrap_or(0);
+        set * WAYS..(set + 1) * WAYS
     }
 
     fn keep_in(
@@ -101,8 +131,7 @@ impl Carried {
         let len = u8::try_from(content.len()).ok();
         let len = len.filter(|len| usize::from(*len) <= NSH_CONTEXT_BYTES_MAX);
         let len = len.ok_or(DropReason::ContextTooLong)?;
-        let set = usize::try_from(self.hash(content) % self.sets as u64).unwrap_or(0);
-        let places = set * WAYS..(set + 1) * WAYS;
+        let places = self.places(content);
         let known = places.clone().find(|place| self.at(*place) == Some(content));
         let place = match known {
             Some(place) => place,
@@ -113,6 +142,7 @@ impl Carried {
                     self.shares.give_back_by(&self.paths[place]);
                 }
                 self.paths[place] = path;
+                self.brought[place] = 0;
                 self.shares.take(path);
                 let start = place * NSH_CONTEXT_BYTES_MAX;
                 self.bytes[start..start + content.len()].copy_from_slice(content);
@@ -141,12 +171,15 @@ impl Carried {
     /// The position with its content kept here, where another store has it.
     pub(crate) fn adopt(&mut self, from: &Self, position: PathPosition) -> PathPosition {
         let content = position.carried.and_then(|name| {
-            Some((from.get(name)?, PathId(*from.paths.get(name.place as usize)?)))
+            let place = name.place as usize;
+            let is_brought = from.brought.get(place) == Some(&from.tables);
+            Some((from.get(name)?, PathId(*from.paths.get(place)?), is_brought))
         });
-        match content.map(|(content, path)| self.keep(content, path)) {
-            Some(Ok(own)) => PathPosition { carried: Some(own), ..position },
-            _ => position,
-        }
+        let own = content.and_then(|(content, path, is_brought)| match is_brought {
+            true => self.keep_beside(content, path),
+            false => self.keep(content, path).ok(),
+        });
+        PathPosition { carried: own.or(position.carried), ..position }
     }
 
     fn at(&self, place: usize) -> Option<&[u8]> {
@@ -259,6 +292,28 @@ mod tests {
         assert_eq!(carried.get(names[0]), Some(&content(0)[..]));
         let lost = names.iter().filter(|name| carried.get(**name).is_none());
         assert_eq!(lost.count(), 1);
+    }
+
+    #[test]
+    fn only_what_a_link_brought_under_these_tables_counts_as_that() {
+        let mut carried = Carried::new(64, 7);
+        carried.keep(&content(1), A).unwrap();
+        assert_eq!(carried.brought(&content(1), A), None, "metadata say nothing of ways");
+        let rest = carried.keep_beside(&content(2), A);
+        assert_eq!((rest.is_some(), carried.brought(&content(2), A)), (true, rest));
+        assert_eq!(carried.brought(&content(3), A), None);
+        assert_eq!(carried.brought(&content(2), B), None, "on another path");
+        carried.turn_tables();
+        assert_eq!(carried.brought(&content(2), A), None);
+        assert_eq!(carried.keep_beside(&content(2), A), rest);
+        assert_eq!(carried.brought(&content(2), A), rest);
+        // Its place is another's.
+        let mut full = Carried::new(1, 7);
+        full.keep_beside(&content(0), A).unwrap();
+        full.open(INSIDE_NS + 1);
+        (1..=16).for_each(|number| _ = full.keep(&content(number), A).unwrap());
+        assert_eq!(full.brought(&content(0), A), None);
+        assert!((1..=16).all(|number| full.brought(&content(number), A).is_none()));
     }
 
     #[test]

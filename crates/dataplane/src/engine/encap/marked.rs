@@ -57,7 +57,7 @@ impl PathEncap for MarkedRoute {
     }
 
     /// The frame is addressed to nobody in the tenant's network until the port is known that it comes out by.
-    fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>) {
+    fn pop(&self, _side: HeaderSide, frames: &mut dyn Iterator<Item = Headed<'_>>) {
         for frame in frames {
             if frame.located.is_ok()
                 && let Err(reason) = restore(frame.buffer)

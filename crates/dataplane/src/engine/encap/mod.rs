@@ -10,6 +10,7 @@ mod context;
 mod detours;
 #[cfg(dummy_encapsulation)]
 mod dummy;
+mod given;
 mod marked;
 mod mpls;
 mod nsh;
@@ -24,6 +25,7 @@ mod template;
 pub(crate) use carried::{Carried, CarriedRef};
 pub(crate) use context::Written;
 pub(crate) use detours::Detoured;
+pub(crate) use given::{give, give_in_place, given_bytes, taken_back};
 pub(crate) use positions::{Positions, Shape};
 pub(crate) use renew::NextHeader;
 pub(crate) use rest::{go_on, taken};
@@ -379,7 +381,7 @@ pub(crate) trait PathEncap: Sync {
     }
 
     /// Takes the header off each frame that was located: the inner frame stands behind it.
-    fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>) {
+    fn pop(&self, _side: HeaderSide, frames: &mut dyn Iterator<Item = Headed<'_>>) {
         for frame in frames {
             if let Ok(located) = *frame.located
                 && !trim_front(frame.buffer, located.header_bytes)
@@ -437,6 +439,19 @@ pub(crate) fn by_ether_type(ether_type: EtherType) -> Option<Encapsulation> {
     Encapsulation::ALL.into_iter().find(|one| one.capabilities().ether_type == Some(ether_type))
 }
 
+/// Bytes before what reads as the frame under a header that follows an Ethernet header of so many bytes, at a function
+/// that reads it; none when it cannot be read.
+pub(crate) fn inner_offset(
+    encapsulation: Encapsulation,
+    frame: &[u8],
+    ethernet: usize,
+) -> Option<usize> {
+    // That of a source route stands in the Ethernet header, and not behind it.
+    let before = if encapsulation.is_source_route() { 0 } else { ethernet };
+    let headed = frame.get(before..)?;
+    Some(before + of(encapsulation).header_bytes(HeaderSide::Function, headed)?)
+}
+
 /// The encapsulation of a frame that a link has brought.
 pub(crate) fn on_link(frame: &[u8]) -> Option<Encapsulation> {
     match wire_route::profile(frame)? {
@@ -455,13 +470,13 @@ pub(crate) fn is_on_route(frame: &[u8]) -> bool {
 
 /// Takes the header off one frame that was located; false: it cannot be.
 pub(crate) fn strip(
-    encapsulation: Encapsulation,
+    (encapsulation, side): (Encapsulation, HeaderSide),
     position: PathPosition,
     buffer: &mut Buffer,
     header_bytes: u8,
 ) -> bool {
     let located = &mut Ok(Located { position, header_bytes: header_bytes.into() });
-    of(encapsulation).pop(&mut std::iter::once(Headed { buffer, located: &mut *located }));
+    of(encapsulation).pop(side, &mut std::iter::once(Headed { buffer, located: &mut *located }));
     located.is_ok()
 }
 

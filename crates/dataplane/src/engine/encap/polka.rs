@@ -39,8 +39,8 @@ impl PathEncap for Polka {
     }
 
     /// The addresses of the frame stand before the header, and move up to what is behind it.
-    fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>) {
-        restore(frames);
+    fn pop(&self, side: HeaderSide, frames: &mut dyn Iterator<Item = Headed<'_>>) {
+        restore(side, frames);
     }
 
     fn header_bytes(&self, _side: HeaderSide, bytes: &[u8]) -> Option<usize> {

@@ -1,7 +1,7 @@
 //! At an edge between, a header that is at its end gives place to the next one: of the same profile, for the same path.
 //! Knows headers; refuses to know paths, and remembers nothing of what it has written.
 
-use super::{Headed, Located, OnRoute, PathPosition, RouteHeader, of, on_link};
+use super::{Headed, HeaderSide, Located, OnRoute, PathPosition, RouteHeader, of, on_link};
 use crate::engine::packet::grow_front;
 use catena_io::Buffer;
 use catena_model::DropReason;
@@ -54,7 +54,7 @@ impl NextHeader {
         let (_, next) = next.ok_or(DropReason::MalformedSourceRoute)?;
         let mut located = Ok(Located { position: PathPosition::default(), header_bytes });
         let headed = Headed { buffer, located: &mut located };
-        of(encapsulation).pop(&mut std::iter::once(headed));
+        of(encapsulation).pop(HeaderSide::Tunnel, &mut std::iter::once(headed));
         located?;
         let header = next.write(buffer.bytes(), path, tag_key)?;
         let bytes = header.bytes();

@@ -2,13 +2,13 @@
 //! frame, behind its addresses. Where on its path a packet is follows from the port by which it comes out, so the
 //! header says nothing of that.
 //!
-//! Headers are made of routes and not of positions ([`RouteHeader`]): `push` has none to give, and a function that
-//! reads them is none of ours.
+//! Headers are made of routes and not of positions ([`RouteHeader`]): `push` has none to give. What a function that reads
+//! them is given, `given` knows.
 
 use super::addresses::{on_links, restore};
 use super::{
-    Headed, Header, HeaderSide, Located, OnRoute, PathEncap, Positions, TTL_INITIAL, marked, polka,
-    rest, sr_mpls,
+    Carried, Headed, Header, HeaderSide, Located, OnRoute, PathEncap, Positions, TTL_INITIAL,
+    given, marked, polka, rest, sr_mpls,
 };
 use catena_model::explain::HeaderLayer;
 use catena_model::limits::{ROUTE_DETOUR_BYTES_MAX, ROUTE_PORTS_MAX};
@@ -78,6 +78,22 @@ impl PathEncap for SourceRoute {
         Ok(Located { position, header_bytes })
     }
 
+    fn locate(
+        &self,
+        positions: &Positions,
+        carried: &mut Carried,
+        side: HeaderSide,
+        frames: &mut dyn Iterator<Item = Headed<'_>>,
+    ) {
+        for frame in frames {
+            let bytes = frame.buffer.bytes();
+            *frame.located = match side {
+                HeaderSide::Tunnel => self.find_kept(positions, bytes, carried),
+                HeaderSide::Function => given::taken_back(positions, bytes, carried),
+            };
+        }
+    }
+
     /// All but the addresses and the EtherType of the frame.
     fn rest<'r>(&self, frame: &[u8], into: &'r mut Header) -> Option<&'r [u8]> {
         let view = NativeView::parse(frame).ok().filter(|view| view.counter() > 0)?;
@@ -95,16 +111,16 @@ impl PathEncap for SourceRoute {
     }
 
     /// The addresses of the frame stand before the header, and move up to what is behind it.
-    fn pop(&self, frames: &mut dyn Iterator<Item = Headed<'_>>) {
-        restore(frames);
+    fn pop(&self, side: HeaderSide, frames: &mut dyn Iterator<Item = Headed<'_>>) {
+        restore(side, frames);
     }
 
     fn header_bytes(&self, _side: HeaderSide, bytes: &[u8]) -> Option<usize> {
-        Some(NativeView::parse(bytes).ok()?.len_bytes() - HEADER_BYTES)
+        Some(NativeView::parse_at_function(bytes).ok()?.len_bytes() - HEADER_BYTES)
     }
 
     fn describe(&self, _side: HeaderSide, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)> {
-        let view = NativeView::parse(bytes).ok()?;
+        let view = NativeView::parse_at_function(bytes).ok()?;
         let layer = HeaderLayer::SourceRoute {
             profile: self.encapsulation().name().to_owned(),
             ports: (1..=view.count()).rev().map(|position| view.port(position)).collect(),

@@ -10,7 +10,7 @@ use crate::engine::account::counters::{Counters, IS_COUNTING};
 use crate::engine::account::tx_batches::TxRef;
 use crate::engine::action::execute::{self, PlainPacket};
 use crate::engine::action::{Action, Instance, Memory};
-use crate::engine::encap::{self, Header};
+use crate::engine::encap::{self, Header, HeaderSide};
 use crate::engine::packet::Packet;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::state::proxy_flows::{Key, Payer, ProxyFlows};
@@ -51,9 +51,8 @@ impl FastPath {
     ) {
         let mut buffer = packet.buffer.without_offload();
         let is_trimmed = match meta.kind {
-            Kind::Exit => {
-                encap::strip(meta.encapsulation, meta.position, &mut buffer, meta.header_bytes)
-            }
+            Kind::Exit => strip(meta, HeaderSide::Tunnel, &mut buffer),
+            Kind::Aware if meta.is_given_back() => strip(meta, HeaderSide::Function, &mut buffer),
             _ => buffer.trim_front(usize::from(meta.header_bytes)),
         };
         debug_assert!(is_trimmed, "the frame behind the header was read");
@@ -83,6 +82,11 @@ impl FastPath {
         let key = Key { egress, network: meta.told, flow, user: meta.identity };
         context.proxy_flows.returned(meta.found, &key, context.now_ns)
     }
+}
+
+/// Takes the header of a source route out of a frame.
+fn strip(meta: &PacketMeta, side: HeaderSide, buffer: &mut Buffer) -> bool {
+    encap::strip((meta.encapsulation, side), meta.position, buffer, meta.header_bytes)
 }
 
 /// Notes the flow as one of its path, once a millisecond: that is as fine as its age is kept.
@@ -132,10 +136,11 @@ fn leave(
     packet_out.count(Some(action), running, context);
     let OutPacket { buffer, meta, route, share } = packet_out;
     let (path, ttl, flow_hash) = (meta.header.path, meta.position.ttl(), meta.flow_hash);
-    let packet = PlainPacket { buffer, route, path, ttl, flow_hash, share };
-    let FastPathContext { gso, pool, out, counters, proxy_flows, .. } = context;
+    let FastPathContext { gso, pool, out, counters, proxy_flows, carried, .. } = context;
     let counters = &**counters;
     let (tables, now_ns, epoch) = (context.tables, context.now_ns, context.epoch);
+    let (position, store) = (meta.position, (&tables.positions, &**carried));
+    let packet = PlainPacket { buffer, route, position, store, path, ttl, flow_hash, share };
     let left = execute::leave(packet, action, gso, pool, out, |instance, memory| {
         remember(meta, (instance, memory), (counters, proxy_flows), tables, (now_ns, epoch))
     });

@@ -8,7 +8,7 @@ use super::ingress_port::IngressPort;
 use crate::engine::account::counters::IS_COUNTING;
 use crate::engine::action::actions::{Actions, AtHop};
 use crate::engine::action::{Action, ActionExit, Instance, Memory, Rewrite};
-use crate::engine::encap::{PathPosition, Peeked};
+use crate::engine::encap::{self, PathPosition, Peeked};
 use crate::engine::packet::Packet;
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::stages::{forwarder, switch};
@@ -48,9 +48,16 @@ impl FastPath {
             Kind::Exit => None,
             Kind::Aware => {
                 let ingress = self.ingress(meta)?;
-                meta.position = locate(meta, context)?;
+                // Where on its path a source route is, its port has said.
+                let network = match meta.is_given_back() {
+                    true => ingress.addressed_in,
+                    false => {
+                        meta.position = locate(meta, context)?;
+                        Some(ingress.network)
+                    }
+                };
                 meta.entry.back_from(self.admitted(meta.position, ingress, context)?);
-                Some(ingress.network)
+                network
             }
             Kind::Function => {
                 let ingress = self.ingress(meta)?;
@@ -166,8 +173,8 @@ impl FastPath {
             if !is_last || position.carries_metadata() || tables.slices.take_from(end.as_slice()) {
                 return None;
             }
-            let header_bytes = usize::from(meta.header_bytes);
-            let addressed = ethernet::destination(packet.buffer.bytes().get(header_bytes..)?)?;
+            let from = packet.buffer.bytes().get(meta.addresses_at()..)?;
+            let addressed = ethernet::destination(from)?;
             let (port, mac) = self.ended(place.path, network, addressed, &meta.frame, tables)?;
             meta.mac = mac;
             return Some(PathAction::deliver(position.path(), port));
@@ -221,8 +228,18 @@ impl FastPath {
                 Some(meta.kind != Kind::Tunnel && context.gso.fits(*to, bytes, context.tables))
             }
             ActionExit::Instance(instance) => {
-                if let Rewrite::Macs { memory: Some(memory), .. } = &action.rewrite {
-                    Self::may_go_in(packet, meta, (instance, memory), path, context)?;
+                match &action.rewrite {
+                    Rewrite::Macs { memory: Some(memory), .. } => {
+                        Self::may_go_in(packet, meta, (instance, memory), path, context)?;
+                    }
+                    Rewrite::Given { .. } => {
+                        let store = (&context.tables.positions, &*context.carried);
+                        let given = encap::given_bytes(store, meta.position)?;
+                        if given > packet.buffer.headroom() + header_bytes {
+                            return None;
+                        }
+                    }
+                    _ => {}
                 }
                 Some(!context.health.is_dead(instance.watch))
             }
@@ -315,7 +332,7 @@ fn locate(meta: &PacketMeta, context: &FastPathContext<'_>) -> Option<PathPositi
 /// The number of the instance behind a port, if the action leads into one that reads headers.
 fn aware(action: &Action, ingress: &IngressPort) -> Option<u32> {
     match (&action.exit, &action.rewrite) {
-        (ActionExit::Instance(instance), Rewrite::Header(_)) => {
+        (ActionExit::Instance(instance), Rewrite::Header(_) | Rewrite::Given { .. }) => {
             (instance.egress == Some(ingress.index)).then_some(instance.local)
         }
         _ => None,

@@ -9,7 +9,7 @@ use crate::engine::encap::{self, HeaderSide};
 use crate::engine::packet::index::{PortIndex, UNTOLD_NETWORK};
 use crate::engine::packet::subscriber::Subscriber;
 use crate::engine::packet::{Arrived, Origin, Packet, PortSlot};
-use crate::engine::stages::receive::come_out;
+use crate::engine::stages::receive::{come_back, come_out};
 use crate::engine::state::network_mac;
 use crate::engine::vector::owner::Owner;
 use catena_io::{Offload, prefetch};
@@ -133,8 +133,19 @@ impl FastPath {
         if let IngressKind::Function { speaks, .. } = &ingress.kind
             && let Some(encapsulation) = headed_by(bytes)
         {
-            return speaks[encapsulation as usize]
-                .then(|| Self::read_headed(bytes, encapsulation, slot, meta))?;
+            if !speaks[encapsulation as usize] {
+                return None;
+            }
+            return match encapsulation.is_source_route() {
+                true => Self::read_given_back(
+                    bytes,
+                    encapsulation,
+                    (slot, ingress.index),
+                    meta,
+                    context,
+                ),
+                false => Self::read_headed(bytes, encapsulation, slot, meta),
+            };
         }
         if !meta.frame.read(bytes) {
             return None;
@@ -194,6 +205,26 @@ impl FastPath {
             false => meta.frame.read_packet(inner.get(ethernet::HEADER_BYTES..)?),
         };
         is_read.then_some(Kind::Exit)
+    }
+
+    /// The same of a packet whose source route a function has read.
+    fn read_given_back(
+        bytes: &[u8],
+        encapsulation: Encapsulation,
+        (slot, port): (PortSlot, PortIndex),
+        meta: &mut PacketMeta,
+        context: &FastPathContext<'_>,
+    ) -> Option<Kind> {
+        let tables = context.tables;
+        let located = encap::taken_back(&tables.positions, bytes, context.carried).ok()?;
+        meta.encapsulation = encapsulation;
+        meta.position = come_back(located.position, port, tables).ok()?;
+        meta.header.path = tables.positions.id(meta.position).0;
+        meta.header_bytes = u8::try_from(located.header_bytes).ok()?;
+        meta.entry = Entry::of(slot, meta.header_bytes);
+        // Where the frame will begin its addresses are not yet.
+        let inner = bytes.get(located.header_bytes..)?;
+        meta.frame.read(inner).then_some(Kind::Aware)
     }
 
     /// The same behind a header of a function that reads headers.

@@ -205,6 +205,18 @@ impl PacketMeta {
         FlowQuery { port, frame: &self.frame, fields, flow_hash }
     }
 
+    /// Was it given back with a source route? Then its addresses stand before that.
+    #[inline]
+    pub(super) fn is_given_back(&self) -> bool {
+        self.kind == Kind::Aware && self.encapsulation.is_source_route()
+    }
+
+    /// Where in what came the addresses of its frame stand.
+    #[inline]
+    pub(super) fn addresses_at(&self) -> usize {
+        if self.is_given_back() { 0 } else { self.header_bytes.into() }
+    }
+
     /// The number by which it chooses instances on the path of a position: on that of a slice, users
     /// of one tunnel choose each for himself.
     #[inline]

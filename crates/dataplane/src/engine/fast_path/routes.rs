@@ -10,7 +10,7 @@ use crate::engine::encap::{self, CarriedRef, Header};
 use crate::engine::packet::Packet;
 use crate::engine::state::link_board::Use;
 use catena_model::PathId;
-use catena_wire::ethernet::HEADER_BYTES;
+use catena_wire::ethernet::{ADDRESSES_BYTES, HEADER_BYTES};
 
 /// Headers that are kept.
 const KEPT: usize = 128;
@@ -113,10 +113,16 @@ impl FastPath {
         let (position, tables) = (meta.position, context.tables);
         let path = tables.positions.id(position);
         let rest = position.carried().filter(|name| context.carried.holds(*name));
-        let ethernet = *frame.first_chunk()?;
+        let mut ethernet = *frame.first_chunk()?;
+        if meta.is_given_back() {
+            ethernet[..ADDRESSES_BYTES]
+                .copy_from_slice(packet.buffer.bytes().get(..ADDRESSES_BYTES)?);
+        }
         let question = Question { action: number, path, ethernet, rest };
         let name = self.routes.name(question, || {
             let positions = &tables.positions;
+            // Headers in which functions read their way ask no more of a frame.
+            let frame = if meta.is_given_back() { &ethernet[..] } else { frame };
             let left =
                 rest.and_then(|_| encap::go_on((positions, context.carried), position, frame, own));
             match left {

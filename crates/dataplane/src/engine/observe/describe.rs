@@ -50,9 +50,7 @@ fn inner_offset(origin: Origin, bytes: &[u8]) -> Option<usize> {
             let Some(encapsulation) = encap::by_ether_type(frame.ethertype()) else {
                 return Some(0);
             };
-            let payload = frame.payload();
-            let (_, length) = encap::of(encapsulation).describe(HeaderSide::Function, payload)?;
-            Some(bytes.len() - payload.len() + length)
+            encap::inner_offset(encapsulation, bytes, frame.header_len())
         }
     }
 }
@@ -61,7 +59,8 @@ fn inner_offset(origin: Origin, bytes: &[u8]) -> Option<usize> {
 pub(crate) fn over_ethernet(bytes: &[u8]) -> Option<Header> {
     let frame = EthernetView::parse(bytes).ok()?;
     let encapsulation = encap::by_ether_type(frame.ethertype())?;
-    let (inner, _) = encap::of(encapsulation).describe(HeaderSide::Function, frame.payload())?;
+    let headed = if encapsulation.is_source_route() { bytes } else { frame.payload() };
+    let (inner, _) = encap::of(encapsulation).describe(HeaderSide::Function, headed)?;
     let outer =
         HeaderLayer::Ethernet { destination: frame.destination(), ether_type: frame.ethertype().0 };
     let layers = std::iter::once(outer).chain(inner).collect();

@@ -3,9 +3,9 @@
 //! decisions. What the live engine knows beside its tables is lent to it and never changed.
 //!
 //! Knows what has to be assumed: what comes out of a function. An unaware one gives the packet back
-//! as it got it, an aware one moves its header on, as RFC 8300 section 2.3 asks; a tap returns
-//! nothing (docs/adr/0008-explain-rehearses.md). Refuses to forward anything, and to know names:
-//! they are `render`'s.
+//! as it got it, and so does one that reads source routes; another aware one moves its header on, as RFC 8300
+//! section 2.3 asks; a tap returns nothing (docs/adr/0008-explain-rehearses.md). Refuses to forward anything, and to
+//! know names: they are `render`'s.
 
 mod lend;
 mod links;
@@ -248,7 +248,9 @@ impl Rehearsal {
         let egress: PortIndex =
             tables.path(place.path).local_instances.get(local as usize)?.egress?;
         let slot = self.engine.slots.of_index(egress);
-        let (buffer, index) = if header.is_empty() {
+        let is_as_given =
+            header.is_empty() || tables.positions.encapsulation(position).is_source_route();
+        let (buffer, index) = if is_as_given {
             (filled(&mut self.pool, &[bytes])?, None)
         } else {
             let (moved, next) = moved_on(&tables, &self.engine.carried, position)?;

@@ -15,10 +15,12 @@
 //! the functions that remain.
 //!
 //! A function that speaks the encapsulation has moved its header on itself. It may only say that
-//! it has been visited: the position must be the one behind a hop that it serves, by this port.
+//! it has been visited: the position must be the one behind a hop that it serves, by this port. Of a source route it
+//! says the path alone, and the port says the position.
 //! From a tap nothing returns: what it sends is its own traffic by the same rules, and a chain
 //! header of a tap is foreign.
 
+use super::receive::come_back;
 use super::shared_functions::SharedFunctions;
 use super::{detour, prober};
 use crate::engine::account::updates::CounterUpdate;
@@ -70,9 +72,23 @@ pub(crate) fn receive_returned(
             let frames = &mut headed(vector, located, encapsulation);
             carrier.locate(positions, context.carried, HeaderSide::Function, frames);
         }
-        carrier.pop(&mut headed(vector, located, encapsulation));
+        carrier.pop(HeaderSide::Function, &mut headed(vector, located, encapsulation));
     }
+    stand(vector, located, context.tables);
     admit_all(vector, fragments, located, context);
+}
+
+/// Finds out where those are whose header says no more than their path.
+fn stand(vector: &[Work], located: &mut [Result<Located, DropReason>], tables: &Tables) {
+    for (work, located) in vector.iter().zip(located) {
+        let Step::Headed { port, encapsulation } = work.step else { continue };
+        if let Ok(found) = *located
+            && encapsulation.is_source_route()
+        {
+            let position = come_back(found.position, port, tables);
+            *located = position.map(|position| Located { position, ..found });
+        }
+    }
 }
 
 /// Lets frames from aware functions back on their paths; a first fragment with those that waited
@@ -86,8 +102,8 @@ fn admit_all(
     let mut index = 0;
     while let (Some(work), Some(found)) = (vector.get_mut(index), located.get(index)) {
         index += 1;
-        let Step::Headed { port, .. } = work.step else { continue };
-        match admit(work, port, *found, fragments, context) {
+        let Step::Headed { port, encapsulation } = work.step else { continue };
+        match admit(work, (port, encapsulation), *found, fragments, context) {
             Ok(FragmentVerdict::GoesOn) => {}
             Ok(FragmentVerdict::First(name)) => {
                 while let Some((later, position)) = fragments.next_free(&name, context) {
@@ -107,14 +123,17 @@ fn admit_all(
     }
 }
 
-/// Takes the Ethernet header off that stands before a chain header, if the port may send one.
+/// Takes the Ethernet header off that stands before a chain header, if the port may send one. That of a source route
+/// is the frame's own.
 fn uncover(work: &mut Work, port: PortIndex, encapsulation: Encapsulation, tables: &Tables) {
     let port_table = tables.port(port);
     if port_table.speaks_nothing() {
         work.drop(DropReason::ForeignChainHeader);
     } else if !port_table.speaks(encapsulation) {
         work.drop(DropReason::UnsupportedEncapsulation);
-    } else if trim_front(&mut work.buffer, usize::from(work.view.l3_offset)) {
+    } else if encapsulation.is_source_route()
+        || trim_front(&mut work.buffer, usize::from(work.view.l3_offset))
+    {
         work.step = Step::Headed { port, encapsulation };
     } else {
         work.drop(DropReason::UnsupportedOffload);
@@ -320,7 +339,7 @@ fn headed<'v>(
 /// Lets a frame from an aware function back on its path, if it says only what the function may.
 fn admit(
     work: &mut Work,
-    port: PortIndex,
+    (port, encapsulation): (PortIndex, Encapsulation),
     located: Result<Located, DropReason>,
     fragments: &mut Fragments,
     context: &mut Context<'_>,
@@ -368,6 +387,12 @@ fn admit(
         position = position.older()?;
     }
     context.trace.note(work.copy, || Effect::Returned { port, position });
-    work.step = Step::OnPath { position, network: Some(tables.port(port).network) };
+    let entry = tables.port(port);
+    // The addresses of a frame on a source route are those by which it was given to the function.
+    let network = match encapsulation.is_source_route() {
+        true => entry.addressed_in(),
+        false => Some(entry.network),
+    };
+    work.step = Step::OnPath { position, network };
     Ok(sight)
 }

@@ -10,6 +10,8 @@ use crate::engine::packet::parse::{flow_hash, guess, parse_frame, settle};
 use crate::engine::packet::{Arrived, Origin, Packet, trim_front};
 use crate::engine::state::fragments::{FragmentVerdict, Fragments};
 use crate::engine::tables::Tables;
+use crate::engine::tables::path::LocalInstance;
+use crate::engine::tables::port::PortTable;
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::{Source, Step, Work};
 use catena_io::Buffer;
@@ -117,7 +119,7 @@ fn locate(arrivals: &mut [Arrival], tables: &Tables, carried: &mut Carried) {
             let frames = &mut headed(arrivals, encapsulation);
             carrier.locate(&tables.positions, carried, HeaderSide::Tunnel, frames);
         }
-        carrier.pop(&mut headed(arrivals, encapsulation));
+        carrier.pop(HeaderSide::Tunnel, &mut headed(arrivals, encapsulation));
     }
 }
 
@@ -166,9 +168,12 @@ fn parse(
     let owner = arrival.owner;
     let parsed = step.and_then(|step| {
         let view = parse_frame(arrival.buffer.bytes())?;
-        if matches!(step, Step::FromEndpoint(_) | Step::FromFunction(_))
-            && is_on_source_route(arrival.buffer.bytes(), &view)
-        {
+        let may_speak = match step {
+            Step::FromEndpoint(_) => false,
+            Step::FromFunction(port) => speaks_route(tables.port(port), &view),
+            _ => true,
+        };
+        if !may_speak && is_on_source_route(arrival.buffer.bytes(), &view) {
             return Err(DropReason::ForeignChainHeader);
         }
         let volume = settle(&mut arrival.buffer, &view)?;
@@ -204,22 +209,46 @@ fn parse(
     }
 }
 
-/// Where on its path a packet is that comes out at a port: before the function behind it. One that stands at two places
-/// of the path would be met for ever.
+/// Where on its path a packet is that comes out at a port: before the function behind it.
+///
+/// # Errors
+/// No function of the path is behind it, or two: the packet would be met for ever.
 pub(crate) fn come_out(
     start: PathPosition,
     port: PortIndex,
     tables: &Tables,
 ) -> Result<PathPosition, DropReason> {
+    let found = place_of(start, tables, |one| one.ingress == Some(port))?;
+    found.ok_or(DropReason::PositionElsewhere)
+}
+
+/// Where on its path a packet is that says its path alone, and is given back by a port: behind the function there.
+///
+/// # Errors
+/// No function of the path gives back by it, or two do.
+pub(crate) fn come_back(
+    start: PathPosition,
+    port: PortIndex,
+    tables: &Tables,
+) -> Result<PathPosition, DropReason> {
+    let gives_back = |one: &LocalInstance| one.egress == Some(port) && !one.is_tap;
+    let visited = place_of(start, tables, gives_back)?.ok_or(DropReason::ForeignChainHeader)?;
+    Ok(tables.positions.behind(visited))
+}
+
+/// The place of the one function of a path whose instances here are such; none: there is none.
+fn place_of(
+    start: PathPosition,
+    tables: &Tables,
+    is_it: impl Fn(&LocalInstance) -> bool,
+) -> Result<Option<PathPosition>, DropReason> {
     let path = tables.path(tables.positions.place(start).path);
-    let at_port = path.local_instances.iter().filter(|one| one.ingress == Some(port));
-    let mut hops = at_port.map(|one| one.hop);
-    let hop = hops.next().ok_or(DropReason::PositionElsewhere)?;
+    let mut hops = path.local_instances.iter().filter(|one| is_it(one)).map(|one| one.hop);
+    let Some(hop) = hops.next() else { return Ok(None) };
     if hops.any(|other| other != hop) {
         return Err(DropReason::NoInstance);
     }
-    let position = tables.positions.renew(start, tables.positions.id(start), hop);
-    position.ok_or(DropReason::PositionElsewhere)
+    Ok(tables.positions.renew(start, tables.positions.id(start), hop))
 }
 
 /// Has a frame the look of one that a link brings, whatever its addresses are? No port may send such a frame: a node
@@ -233,6 +262,13 @@ fn is_on_source_route(frame: &[u8], view: &FrameView) -> bool {
         }
         _ => false,
     }
+}
+
+/// Is a frame a header of a function that reads source routes? What stands behind a tag is none.
+fn speaks_route(port: &PortTable, view: &FrameView) -> bool {
+    view.ethertype == EtherType::SOURCE_ROUTE
+        && usize::from(view.l3_offset) == ethernet::HEADER_BYTES
+        && port.speaks(Encapsulation::SourceRouteNative)
 }
 
 /// Lets a packet into the vector; a first fragment with those that waited for it, a later one only

@@ -209,8 +209,8 @@ pub(crate) enum InstancePlace {
     },
     /// On this node, but a port of it is not in the program.
     Unported,
-    /// On this node, unaware of chains, and its port is that of an earlier hop of this path: what
-    /// came back could belong to either visit. Nothing comes back from taps, so two of them may
+    /// On this node, unaware of chains or a reader of source routes, and its port is that of an earlier hop of this
+    /// path: what came back could belong to either visit. Nothing comes back from taps, so two of them may
     /// share a port; a tap and a hop that packets pass through may not.
     Ambiguous,
     /// On another node.

@@ -21,8 +21,14 @@ fn said(told: &Told) -> Vec<Leaving> {
         let bytes = |header: &catena_model::explain::Header| header.bytes.0.clone();
         Some(match &line.step.action {
             ExplainAction::Visited { port, header, macs, .. } => {
+                // The addresses in front of a source route are the frame's.
+                let is_route = |header: &catena_model::explain::Header| {
+                    matches!(header.layers.last(), Some(HeaderLayer::SourceRoute { .. }))
+                };
+                let is_written = header.as_ref().is_some_and(is_route);
                 let header = header.as_ref().map_or_else(Vec::new, bytes);
-                Leaving { door: port.clone(), header, macs: *macs, is_on_link: false }
+                let macs = if is_written { WrittenMacs::default() } else { *macs };
+                Leaving { door: port.clone(), header, macs, is_on_link: false }
             }
             ExplainAction::Delivered { port, macs } => {
                 Leaving { door: port.clone(), header: Vec::new(), macs: *macs, is_on_link: false }

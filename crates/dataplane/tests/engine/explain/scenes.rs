@@ -54,6 +54,21 @@ fn functions_that_read_their_header() {
 }
 
 #[test]
+fn functions_that_read_what_is_left_of_a_source_route() {
+    let mut town = star(&[&["v1"], &["v2"], &["v3"], &["v4"]]);
+    ["v1", "v2", "v4"]
+        .iter()
+        .for_each(|name| town.speaking(name, Encapsulation::SourceRouteNative));
+    let mut rig = Rig::new(town);
+    for name in ["v1", "v2", "v4"] {
+        rig.behaviours.insert(name.into(), Behaviour::Echo);
+    }
+    let frame = packet(&rig.town, CHAINED_PORT).frame();
+    let told = explain_and_send("source-route-aware", &mut rig, "S", &frame);
+    assert!(told.verdict.starts_with("delivered by port D of host3"), "{}", told.verdict);
+}
+
+#[test]
 fn weighted_instances_and_why_this_one() {
     let mut town = with_chain(Encapsulation::Nsh, &[&["v1", "v2", "v3"]]);
     for (name, weight) in [("v1", 1), ("v2", 3), ("v3", 0)] {

@@ -396,13 +396,14 @@ fn instance_place(
     }
     let ports = (names.port(entry.ingress), names.port(entry.egress));
     let (Some(ingress), Some(egress)) = ports else { return InstancePlace::Unported };
-    // What an unaware function returns tells nothing but its port and flow. Of siblings at one hop
-    // a flow meets only one, so these may share a port.
+    // What an unaware function returns tells nothing but its port and flow, and a source route its path and port. Of
+    // siblings at one hop a flow meets only one, so these may share a port.
     let is_silent = |local: &LocalInstance| local.is_tap && kind == HopKind::Tap;
     let is_used = |local: &LocalInstance| {
         local.hop != number && local.egress == Some(egress) && !is_silent(local)
     };
-    if entry.speaks.is_none() && earlier.iter().any(is_used) {
+    let tells_place = entry.speaks.is_some_and(|spoken| !spoken.is_source_route());
+    if !tells_place && earlier.iter().any(is_used) {
         return InstancePlace::Ambiguous;
     }
     InstancePlace::Here {
