@@ -47,6 +47,18 @@ pub(crate) struct PreparedGroup {
     is_together: bool,
 }
 
+impl PreparedGroup {
+    /// The paths in use that chains which turn together keep, and how they will be entered then.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = (PathId, &Rendering)> {
+        let together = self.chains.iter().filter(|_| self.is_together);
+        let kept = together.filter_map(|(_, readiness, ways)| match readiness {
+            Readiness::Kept(ids) => Some(ids.iter().copied().zip(ways)),
+            Readiness::Installed(_) | Readiness::Missing => None,
+        });
+        kept.flatten()
+    }
+}
+
 impl Step<'_> {
     /// May the chains of a group turn one by one? Where chains begin or cease to follow one
     /// another, each packet must meet all of them as they were or all as they shall be.
@@ -91,7 +103,11 @@ impl Step<'_> {
     /// Turns what every node knows: of a group that turns together all, or nothing yet.
     pub(crate) fn turn(&mut self, group: PreparedGroup) {
         let is_ready = |(_, readiness, _): &Prepared| self.is_ready(readiness);
-        if group.is_together && !group.chains.iter().all(is_ready) {
+        let is_reached = |(id, _): (PathId, &Rendering)| self.is_reached(id);
+        let waits = |(_, readiness, _): &Prepared| matches!(readiness, Readiness::Installed(_));
+        // What waits may lead into paths that are kept from elsewhere than before.
+        let are_reached = || !group.chains.iter().any(waits) || group.kept().all(is_reached);
+        if group.is_together && !(group.chains.iter().all(is_ready) && are_reached()) {
             return;
         }
         for (chain, readiness, ways) in group.chains {
@@ -133,18 +149,20 @@ impl Step<'_> {
 
     /// May its classifiers turn: does every node of its paths know them?
     fn is_ready(&self, readiness: &Readiness) -> bool {
-        let is_known = |id: &PathId| {
-            let path = self.ledger.paths.get(id);
-            path.is_some_and(|path| {
-                self.previous.is_running(self.inventory, path)
-                    && is_routed(self.ledger, self.inventory, path)
-            })
-        };
+        let is_running = |path: &PathRecord| self.previous.is_running(self.inventory, path);
+        let is_known =
+            |id: &PathId| self.ledger.paths.get(id).is_some_and(is_running) && self.is_reached(*id);
         match readiness {
             Readiness::Kept(_) => true,
             Readiness::Installed(ids) => ids.iter().all(is_known),
             Readiness::Missing => false,
         }
+    }
+
+    /// Has every packet of a path a way from wherever it enters?
+    fn is_reached(&self, id: PathId) -> bool {
+        let path = self.ledger.paths.get(&id);
+        path.is_some_and(|path| is_routed(self.ledger, self.inventory, path))
     }
 
     /// All ways of a chain turn at once.

@@ -12,10 +12,17 @@ use std::collections::{BTreeMap, BTreeSet};
 /// to it.
 const NEXT_CHAIN: u32 = 2_000;
 
+/// What turns together.
+pub(crate) struct Turning {
+    pub(crate) chains: BTreeSet<ChainId>,
+    /// How other paths will lead into those of them that are in use, and stay so.
+    pub(crate) joins: BTreeMap<PathId, Vec<RuleEntry>>,
+}
+
 /// Places the rules at the ends of all paths. A path that is not in use yet leads into paths that
-/// are, but for chains that turn together with its own: those of `turning` lead into what will be
-/// in use then.
-pub(crate) fn link(ledger: &mut Ledger, inventory: &Inventory, turning: &BTreeSet<ChainId>) {
+/// are, but for chains that turn together with its own: those lead into what will be in use then, as
+/// it will be entered.
+pub(crate) fn link(ledger: &mut Ledger, inventory: &Inventory, turning: &Turning) {
     let leading = ledger.paths.linked().filter(|(_, path)| !path.leads_to.is_empty());
     let branches: Vec<(PathId, Vec<RuleEntry>)> =
         leading.map(|(id, path)| (id, branches(ledger, id, path, turning))).collect();
@@ -56,18 +63,14 @@ pub(crate) fn link(ledger: &mut Ledger, inventory: &Inventory, turning: &BTreeSe
 }
 
 /// The rules at the end of a path.
-fn branches(
-    ledger: &Ledger,
-    id: PathId,
-    path: &PathRecord,
-    turning: &BTreeSet<ChainId>,
-) -> Vec<RuleEntry> {
+fn branches(ledger: &Ledger, id: PathId, path: &PathRecord, turning: &Turning) -> Vec<RuleEntry> {
     if path.phase == PathPhase::Superseded {
         return path.branches.iter().filter_map(|rule| redirected(ledger, rule)).collect();
     }
     let in_use = |chain| ledger.path_in(chain, path.direction, PathPhase::Classified);
+    let waits = path.phase == PathPhase::Installed;
     let next = |chain: ChainId| {
-        let is_together = path.phase == PathPhase::Installed && turning.contains(&chain);
+        let is_together = waits && turning.chains.contains(&chain);
         let installed = ledger.path_in(chain, path.direction, PathPhase::Installed);
         installed.filter(|_| is_together).or_else(|| in_use(chain))
     };
@@ -77,7 +80,8 @@ fn branches(
         // The way back has no first among several: the more specific decides.
         let is_ordered = path.direction == Direction::Forward;
         let rank = if is_ordered { NEXT_CHAIN.saturating_mul(before) } else { 0 };
-        rules.extend(next.joins.iter().map(|rule| {
+        let joins = turning.joins.get(&target).filter(|_| waits).unwrap_or(&next.joins);
+        rules.extend(joins.iter().map(|rule| {
             let mut rule = rule.clone();
             rule.matches.place = RulePlace::After(id);
             rule.path = target;

@@ -10,7 +10,7 @@ use crate::index::IndexedIntent;
 use crate::intent::Intent;
 use crate::inventory::Inventory;
 use crate::ledger::{Direction, Ledger, PathPhase, PathRecord, SliceReach};
-use crate::link::link;
+use crate::link::{Turning, link};
 use crate::pins::{release_pins, turn_again};
 use crate::port_numbers::{self, Known, have_same_links, number_ports};
 use crate::programs::Programs;
@@ -80,10 +80,14 @@ fn next_chains(
     let mut step =
         Step { previous, ledger: &mut ledger, intent, inventory, graphs: &graphs, roads: &roads };
     let is_turning = |group: &&Vec<ChainId>| !step.is_shaped(group);
-    let turning: BTreeSet<ChainId> = groups.iter().filter(is_turning).flatten().copied().collect();
+    let chains: BTreeSet<ChainId> = groups.iter().filter(is_turning).flatten().copied().collect();
     let prepared: Vec<PreparedGroup> = groups.iter().map(|group| step.prepare(group)).collect();
+    let kept = prepared.iter().flat_map(PreparedGroup::kept);
+    let turning =
+        Turning { chains, joins: kept.map(|(id, way)| (id, way.joins.clone())).collect() };
     // A path that would lead elsewhere now is not yet known, whatever its nodes acknowledged.
     link(step.ledger, inventory, &turning);
+    learn_routes(previous, step.ledger);
     for group in prepared {
         step.turn(group);
     }
@@ -125,9 +129,13 @@ fn learn_routes(previous: &Blueprint, ledger: &mut Ledger) {
     if are_same && ledger.borders == former.borders {
         return;
     }
+    let leads_into_routes = |path: &PathRecord| {
+        let mut next = path.branches.iter().filter_map(|rule| ledger.paths.get(&rule.path));
+        next.any(|next| next.encapsulation.is_source_route())
+    };
     let waits = |path: &PathRecord| {
         path.phase == PathPhase::Installed
-            && path.encapsulation.is_source_route()
+            && (path.encapsulation.is_source_route() || leads_into_routes(path))
             && path.since != ledger.number
     };
     let chains = ledger.paths.waiting().flat_map(|chain| ledger.paths.of_chain(chain));

@@ -4,13 +4,14 @@
 use super::fabric::{Arrival, Fabric, acknowledge_everywhere, programs, switch};
 use super::oracle::assert_programs;
 use super::profiles::{chain_by, row};
-use super::rig::{CUSTOMER, World, node, port_id};
+use super::rig::{CUSTOMER, INTERNAL, PROTOCOL, World, id, label, node, port_id};
 use super::source_routes::{assert_active, carry};
+use crate::NodeFacts;
 use catena_model::NodeName;
-use catena_model::id::ChainId;
+use catena_model::id::{ChainId, GraphId};
 use catena_model::limits::ROUTE_PORTS_MAX;
-use catena_model::program::{ExitPlace, NodeProgram, Pathlet};
-use catena_model::resource::Encapsulation;
+use catena_model::program::{ExitPlace, NodeProgram, Pathlet, Underlay};
+use catena_model::resource::{ChainGraph, Encapsulation};
 use catena_model::source_route::EDGES_SINCE_PROTOCOL;
 use catena_model::status::{ChainState, PathHeader};
 use catena_model::topology::PortNumber;
@@ -234,6 +235,38 @@ fn a_chain_waits_for_an_edge_that_does_not_know_its_header_and_names_it() {
     assert_eq!(world.plan(), 0);
     assert_eq!(programs(&world), before);
     fabric.settle(&mut world);
+}
+
+#[test]
+fn a_graph_turns_when_edges_know_how_a_path_in_use_is_reached_from_where_another_ends() {
+    let (mut world, mut fabric) = row(7);
+    let underlay = Underlay { address: [192, 0, 2, 3].into(), mtu: 1_500 };
+    let facts = NodeFacts { is_connected: true, protocol: PROTOCOL, ..NodeFacts::new(underlay) };
+    world.inventory.nodes.insert(node(3), facts);
+    world.machine(13, 3, &[CUSTOMER, INTERNAL]);
+    world.function(13, 13, CUSTOMER, INTERNAL);
+    fabric.plug(&switch(1), &node(3));
+    mark(&mut world, &[2], true);
+    // Both begin at host 1, near host 3; the first ends at host 2.
+    let (first, next) = (world.chain(1, 1, &[12]), chain_by(&mut world, 2, &[13], SAFE));
+    fabric.settle(&mut world);
+    [first, next].iter().for_each(|chain| assert_active(&world, *chain));
+    let in_use = |world: &World| world.blueprint.ledger.classified(first)[0].0;
+    let borders = |world: &World| programs(world)[&node(2)].borders.len();
+    let former = in_use(&world);
+    world.inventory.switches.get_mut(&switch(2)).unwrap().is_connected = false;
+    let graph = GraphId(id(8, 1));
+    let branches = [(first, vec![next])].into();
+    world.intent.graphs.insert(graph, ChainGraph { id: graph, label: label("g"), branches });
+    world.settle();
+    assert_eq!((in_use(&world), borders(&world)), (former, 0), "the edge is away");
+    world.inventory.switches.get_mut(&switch(2)).unwrap().is_connected = true;
+    acknowledge_everywhere(&mut world);
+    world.plan();
+    assert_eq!((in_use(&world), borders(&world)), (former, 1), "host 2 may not know the way yet");
+    world.settle_with_acknowledgements();
+    assert_ne!(in_use(&world), former);
+    [first, next].iter().for_each(|chain| assert_active(&world, *chain));
 }
 
 #[test]

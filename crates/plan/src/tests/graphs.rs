@@ -180,6 +180,42 @@ fn a_path_whose_next_path_goes_before_it_turned_is_learned_anew() {
 }
 
 #[test]
+fn the_end_of_a_path_leads_into_chains_in_use_before_any_packet_is_sent_into_it() {
+    let mut world = testbed();
+    let [root, left, right] = branching(&mut world);
+    world.intent.graphs.clear();
+    world.settle();
+    let kept = [forward(&world, left), forward(&world, right)];
+    let former = forward(&world, root);
+    graph(&mut world, &[(1, &[2, 3])]);
+    world.plan();
+    let of_root = world.blueprint.ledger.paths.of_chain(root).map(|(id, _)| id);
+    let new = of_root.filter(|id| *id != former).max().unwrap();
+    let led = |world: &World| -> Vec<PathId> {
+        let ended = rules(world, 2).into_iter();
+        let ended = ended.filter(|rule| rule.matches.place == RulePlace::After(new));
+        ended.map(|rule| rule.path).collect()
+    };
+    assert_eq!(led(&world), kept);
+    assert!(kept.iter().all(|path| world.known(2).contains(path)));
+    [1, 3, 4].into_iter().for_each(|host| world.acknowledge(host));
+    world.plan();
+    assert_eq!(forward(&world, root), former, "host 2 may not lead on from path {new} yet");
+    world.acknowledge(2);
+    world.plan();
+    assert_eq!([root, left, right].map(|chain| forward(&world, chain)), [new, kept[0], kept[1]]);
+    assert_eq!(led(&world), kept);
+    // What waits is forgotten with the graph, at both.
+    world.settle_with_acknowledgements();
+    world.intent.graphs.clear();
+    world.settle_with_acknowledgements();
+    world.drain_all();
+    world.settle_with_acknowledgements();
+    assert!(led(&world).is_empty());
+    assert!(!world.known(2).contains(&kept[0]));
+}
+
+#[test]
 fn an_update_of_a_destination_turns_the_branch_and_nothing_else() {
     let mut world = testbed();
     let [root, left, right] = branching(&mut world);

@@ -4,9 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 use super::rig::{CUSTOMER, INTERNAL, World, id, label, node, port_id};
-use crate::{Direction, PathPhase};
+use crate::{Direction, PathPhase, PathRecord};
 use catena_model::id::{ChainId, FunctionId, GraphId, InstanceId, RuleId};
-use catena_model::program::RulePlace;
+use catena_model::program::{HopKind, RuleEntry, RulePlace};
 use catena_model::resource::{ChainGraph, Encapsulation};
 use catena_model::{NodeName, NodeProgram, PathId};
 use proptest::prelude::*;
@@ -72,6 +72,8 @@ struct Domain {
     world: World,
     /// What each node runs for certain: the program it acknowledged.
     running: BTreeMap<NodeName, NodeProgram>,
+    /// The paths that packets may have been on before the last step.
+    entered_before: BTreeSet<PathId>,
 }
 
 impl Domain {
@@ -88,7 +90,7 @@ impl Domain {
         let names = world.blueprint.programs.keys();
         let told = |name: &NodeName| (name.clone(), world.blueprint.program(name).unwrap());
         let running = names.map(told).collect();
-        Self { world, running }
+        Self { world, running, entered_before: BTreeSet::new() }
     }
 
     fn apply(&mut self, step: &Step) {
@@ -266,34 +268,37 @@ impl Domain {
         }
     }
 
-    /// Where a path that packets are on ends, each node knows what goes on from there.
-    fn assert_no_lost_branch(&self) {
+    /// Where a path that packets are on ends, each node knows what goes on from there. It runs that before any
+    /// packet is sent into the path.
+    fn assert_no_lost_branch(&mut self) {
+        let entered = self.entered();
+        let before = std::mem::replace(&mut self.entered_before, entered.clone());
         let ledger = &self.world.blueprint.ledger.paths;
-        for path in self.entered().iter().filter_map(|id| Some((*id, ledger.get(id)?))) {
-            let (id, path) = path;
+        for (id, path) in entered.iter().filter_map(|id| Some((*id, ledger.get(id)?))) {
             if path.phase != PathPhase::Classified || path.leads_to.is_empty() {
                 continue;
             }
-            let Some(last) =
-                path.hops.iter().rfind(|hop| hop.kind == catena_model::program::HopKind::Through)
-            else {
+            let Some(last) = path.hops.iter().rfind(|hop| hop.kind == HopKind::Through) else {
                 continue;
             };
             for next in &path.leads_to {
-                let is_it = |other: &&crate::PathRecord| {
+                let is_it = |other: &&PathRecord| {
                     other.chain == *next
                         && other.direction == path.direction
                         && other.phase == PathPhase::Classified
                 };
                 let Some(next) = ledger.values().find(is_it) else { continue };
                 for end in last.instances.iter().map(|instance| &instance.node) {
-                    let program = &self.world.blueprint.program(end).unwrap();
-                    let at_end = |rule: &&catena_model::program::RuleEntry| {
-                        rule.matches.place == RulePlace::After(id)
-                            && ledger.get(&rule.path).is_some_and(|to| to.chain == next.chain)
-                    };
-                    let count = program.rules.iter().filter(at_end).count();
-                    assert_eq!(count, next.joins.len(), "{end} at the end of path {id}");
+                    let wanted = self.world.blueprint.program(end).unwrap();
+                    let running = (!before.contains(&id)).then(|| self.running[end].clone());
+                    for program in [Some(wanted), running].into_iter().flatten() {
+                        let at_end = |rule: &&RuleEntry| {
+                            rule.matches.place == RulePlace::After(id)
+                                && ledger.get(&rule.path).is_some_and(|to| to.chain == next.chain)
+                        };
+                        let count = program.rules.iter().filter(at_end).count();
+                        assert_eq!(count, next.joins.len(), "{end} at the end of path {id}");
+                    }
                 }
             }
         }
