@@ -169,6 +169,7 @@ fn route(program: &mut NodeProgram, far: NodeName) {
         ports,
         detours: Vec::new(),
         identities: Vec::new(),
+        later_identities: Vec::new(),
     });
 }
 

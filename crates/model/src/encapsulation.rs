@@ -1,11 +1,11 @@
 //! Path encapsulations and what each can do: one table, which planning, the API and the data plane read.
 //! How a header is written is known to the data plane alone.
 
-use crate::limits::RESIDUE_ROUTE_PORTS_MAX;
 use crate::limits::{
     LABELLED_ROUTE_PORTS_MAX, MARKED_PATH_IDS_MAX, MPLS_PATH_IDS_MAX, NSH_PATH_IDS_MAX,
     ROUTE_FUNCTIONS_MAX, ROUTE_PORTS_MAX, SLICE_PATH_IDS_FROM, SOURCE_ROUTE_SLICE_PATH_IDS_FROM,
 };
+use crate::limits::{NODE_ROUTE_IDENTITIES, RESIDUE_ROUTE_PORTS_MAX};
 use crate::topology::PortNumber;
 use catena_wire::scalar::{EtherType, MplsLabel};
 use catena_wire::source_route::native::{BYTES_WITHOUT_PORTS, PortWidth, TAG_BYTES};
@@ -376,8 +376,8 @@ impl Encapsulation {
     pub const fn route_functions_max(self) -> usize {
         match self.profile() {
             None => 0,
-            // A number has one port of each node, and a node with a function sends out of another as well.
-            Some(Profile::Polka) => 1,
+            // A number has one port of each node for each of its identities, and each function begins another pass.
+            Some(Profile::Polka) => NODE_ROUTE_IDENTITIES,
             Some(Profile::Native | Profile::Safe9 | Profile::Classic80 | Profile::SrMpls) => {
                 ROUTE_FUNCTIONS_MAX
             }

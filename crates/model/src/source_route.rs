@@ -103,6 +103,9 @@ pub struct RouteEntry {
     /// What the nodes behind the first divide numbers of ways by, in their order; empty: one of them has nothing.
     #[serde(default)]
     pub identities: Vec<NodeIdentity>,
+    /// The same in the second pass, in which a header that leads on from a function of this node goes along the route.
+    #[serde(default)]
+    pub later_identities: Vec<NodeIdentity>,
 }
 
 impl RouteEntry {
@@ -118,6 +121,8 @@ impl RouteEntry {
             ports: taken.chain([border.number]).collect(),
             detours: self.detours.iter().filter(is_before).cloned().collect(),
             identities: self.identities.iter().take(at).copied().collect(),
+            // What is left of a header leads along whole routes alone.
+            later_identities: Vec::new(),
         }
     }
 }
@@ -135,6 +140,10 @@ pub struct OnwardEntry {
     pub ports: Vec<PortNumber>,
     /// As those of a [`RouteEntry`].
     pub detours: Vec<DetourEntry>,
+    /// What its nodes divide numbers of ways by in the second pass, the one where it begins first; empty: one of them
+    /// has nothing, or that one does not begin a pass.
+    #[serde(default)]
+    pub identities: Vec<NodeIdentity>,
 }
 
 /// An irreducible polynomial over GF(2) of degree 16, by which a node of a domain reads its port from the number of a
@@ -225,6 +234,29 @@ pub const RESTS_SINCE_PROTOCOL: u32 = 10;
 /// ends such frames.
 pub const GIVES_SINCE_PROTOCOL: u32 = 12;
 
+/// The version of the protocol since which the node of a function begins the next pass with what is left of a number
+/// of a way. One of before ends a frame whose number leads on from there.
+pub const PASSES_SINCE_PROTOCOL: u32 = 12;
+
+/// A way that stands in a header.
+#[derive(Clone, Copy, Debug)]
+pub struct Leg<'l> {
+    /// The port numbers in their order.
+    pub ports: &'l [PortNumber],
+    /// Ways round the cables on it.
+    pub detours: &'l [DetourEntry],
+    /// What the nodes whose ports stand in a number divide it by, in their order and in the pass of this way: all of
+    /// a way but the first of a header, whose first node takes its port before. Empty: there is no such number.
+    pub identities: &'l [NodeIdentity],
+}
+
+impl<'l> Leg<'l> {
+    fn of_route(route: &'l RouteEntry) -> Self {
+        let RouteEntry { ports, detours, identities, .. } = route;
+        Self { ports, detours, identities }
+    }
+}
+
 /// The ports and detours of a header: of ways that it leads along, one behind the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JoinedWay {
@@ -232,6 +264,9 @@ pub struct JoinedWay {
     pub ports: Vec<PortNumber>,
     /// Ways round the cables on it.
     pub detours: Vec<DetourEntry>,
+    /// What the nodes behind the first divide its number by, each in the pass in which it has the frame; empty: there
+    /// is no number.
+    pub identities: Vec<NodeIdentity>,
     /// How many ways it is made of: to as many functions it leads.
     pub ways: usize,
 }
@@ -239,8 +274,9 @@ pub struct JoinedWay {
 impl JoinedWay {
     /// That of one way.
     #[must_use]
-    pub fn new(ports: &[PortNumber], detours: &[DetourEntry]) -> Self {
-        Self { ports: ports.to_vec(), detours: detours.to_vec(), ways: 1 }
+    pub fn new(Leg { ports, detours, identities }: Leg<'_>) -> Self {
+        let (ports, detours) = (ports.to_vec(), detours.to_vec());
+        Self { ports, detours, identities: identities.to_vec(), ways: 1 }
     }
 
     /// The way from a node to the first of these instances, and on along the ways that it knows to as many others as
@@ -255,21 +291,24 @@ impl JoinedWay {
     ) -> Option<(Self, &'i InstanceEntry)> {
         let mut at = instances.next()?;
         let route = entries.headed((&at.node, at.ingress), encapsulation)?;
-        let mut way = Self::new(&route.ports, &route.detours);
+        let mut way = Self::new(Leg::of_route(&route));
         // Behind an edge, that writes the header.
         let is_whole = matches!(route, Cow::Borrowed(_));
         for to in instances.filter(|_| is_whole) {
             let own: [PortNumber; 1];
-            let leg: Option<(&[PortNumber], &[DetourEntry])> = if at.node != *node {
+            let leg = if at.node != *node {
                 let onward = entries.onward.get(&(at.node.clone(), to.node.clone(), to.ingress));
-                onward.map(|way| (&*way.ports, &*way.detours))
+                onward.map(|way| {
+                    let OnwardEntry { ports, detours, identities, .. } = &**way;
+                    Leg { ports, detours, identities }
+                })
             } else if to.node == *node {
                 let Some(number) = number_of(to.ingress) else { break };
                 own = [number];
-                Some((&own, &[]))
+                Some(Leg { ports: &own, detours: &[], identities: &[] })
             } else {
                 let route = entries.routes.get(&(to.node.clone(), to.ingress));
-                route.map(|way| (&*way.ports, &*way.detours))
+                route.map(|route| Leg::of_route(route))
             };
             let Some(longer) = leg.and_then(|leg| way.and(leg, encapsulation)) else { break };
             way = longer;
@@ -282,15 +321,22 @@ impl JoinedWay {
     /// one holds, a part of it holds (in `classic-80` if the numbers of functions' ports are even): joining as long as
     /// there is room makes the fewest headers of ways.
     #[must_use]
-    pub fn and(
-        &self,
-        (ports, detours): (&[PortNumber], &[DetourEntry]),
-        encapsulation: Encapsulation,
-    ) -> Option<Self> {
+    pub fn and(&self, leg: Leg<'_>, encapsulation: Encapsulation) -> Option<Self> {
+        let Leg { ports, detours, identities } = leg;
+        if encapsulation.needs_identities() {
+            // A number has one port for each identity.
+            let mut new = identities.iter();
+            let is_named =
+                self.identities.len() + 1 == self.ports.len() && identities.len() == ports.len();
+            if !is_named || new.any(|one| self.identities.contains(one)) {
+                return None;
+            }
+        }
         let before = u8::try_from(self.ports.len()).ok()?;
         let later = |place: u8| place.checked_add(before);
         let mut joined = self.clone();
         joined.ports.extend(ports);
+        joined.identities.extend(identities);
         // Headers without detours have room for ways whatever their detours are.
         for detour in detours.iter().filter(|_| encapsulation.carries_detours()) {
             let (at, rejoin) = (later(detour.at)?, later(detour.rejoin)?);
@@ -316,7 +362,7 @@ impl JoinedWay {
     }
 
     fn fits(&self, encapsulation: Encapsulation) -> bool {
-        let Self { ports, detours, ways } = self;
+        let Self { ports, detours, ways, .. } = self;
         let most = encapsulation.route_functions_max();
         let around = detours.iter().map(DetourEntry::bytes_max).sum::<usize>();
         *ways <= most.min(ROUTE_FUNCTIONS_MAX)

@@ -13,7 +13,7 @@ use catena_model::NodeName;
 use catena_model::id::{ChainId, PortId};
 use catena_model::program::HopEntry;
 use catena_model::resource::{Chain, Encapsulation};
-use catena_model::source_route::JoinedWay;
+use catena_model::source_route::{JoinedWay, Leg};
 use catena_model::status::{ChainState, ComparedLeg, Comparison, NodeEntries};
 use catena_model::topology::NodeRole;
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,7 +121,8 @@ fn route_parts<'p>(
     (place, function): (usize, &'p String),
 ) -> impl Iterator<Item = (ComparedLeg, (usize, NodeName, NodeName))> + 'p {
     parts(ledger, way).into_iter().map(move |Part { from, end, ports, detours }| {
-        let joined = JoinedWay::new(&ports, &detours);
+        let leg = Leg { ports: &ports, detours: &detours, identities: &[] };
+        let joined = JoinedWay::new(leg);
         let key = (place, from.clone(), end.clone());
         let leg = ComparedLeg {
             from,

@@ -7,8 +7,8 @@ use crate::ledger::{Ledger, PathRecord};
 use crate::onward::Onward;
 use crate::{routing, way_detours};
 use catena_model::NodeName;
-use catena_model::program::{DetourEntry, HopKind, InstanceEntry};
-use catena_model::source_route::{JoinedWay, behind};
+use catena_model::program::{DetourEntry, HopKind, InstanceEntry, NodeIdentity};
+use catena_model::source_route::{JoinedWay, Leg, behind};
 use catena_model::status::PathHeader;
 use catena_model::topology::PortNumber;
 use std::collections::BTreeSet;
@@ -113,6 +113,15 @@ impl<'p> Walk<'_, 'p> {
         Some((ports, way_detours::entries(&self.ledger.detours, from, &to.node)))
     }
 
+    /// What the nodes of the way between two instances divide by, if the first one's begins another pass.
+    fn onward_identities(&self, from: &InstanceEntry, to: &InstanceEntry) -> Vec<NodeIdentity> {
+        let begins_passes =
+            self.inventory.nodes.get(&from.node).is_some_and(NodeFacts::begins_passes);
+        let books = (&self.ledger.ways, &self.ledger.port_numbers);
+        let found = routing::onward_identities(books, &from.node, &to.node);
+        found.filter(|_| begins_passes).unwrap_or_default()
+    }
+
     /// Do headers of a node lead on from an instance to another?
     fn leads_on(&self, holder: &NodeName, from: &InstanceEntry, to: &InstanceEntry) -> bool {
         let way = Onward {
@@ -160,7 +169,8 @@ impl<'p> Walk<'_, 'p> {
             let header = |part: Part| {
                 let edge = known(&part.end).filter(|end| **end != to.node);
                 let instance = edge.is_none().then_some((place, to, part.ports.len()));
-                let way = JoinedWay::new(&part.ports, &part.detours);
+                let (ports, detours) = (&part.ports, &part.detours);
+                let way = JoinedWay::new(Leg { ports, detours, identities: &[] });
                 let to = instance.into_iter().collect();
                 Some(Header { from: known(&part.from)?, to, edge, way })
             };
@@ -177,14 +187,19 @@ impl<'p> Walk<'_, 'p> {
         to: &'p InstanceEntry,
     ) -> Option<Header<'p>> {
         let (ports, detours) = self.leg(from, to)?;
-        let way = JoinedWay::new(&ports, &detours);
+        let books = (&self.ledger.ways, &self.ledger.port_numbers);
+        let identities = routing::identities(books, from, &to.node, 0).unwrap_or_default();
+        let way = Leg { ports: &ports, detours: &detours, identities: &identities };
+        let way = JoinedWay::new(way);
         let mut header = Header { from, to: vec![(place, to, ports.len())], edge: None, way };
         let mut last = to;
         for next in behind(&self.path.hops, place) {
             let joined = self.instance(next).and_then(|instance| {
                 self.leads_on(from, last, instance).then_some(())?;
                 let (ports, detours) = self.leg(&last.node, instance)?;
-                let way = header.way.and((&ports, &detours), self.path.encapsulation)?;
+                let identities = self.onward_identities(last, instance);
+                let leg = Leg { ports: &ports, detours: &detours, identities: &identities };
+                let way = header.way.and(leg, self.path.encapsulation)?;
                 Some((instance, way))
             });
             let Some((instance, way)) = joined else { break };

@@ -4,7 +4,7 @@ use crate::cables::ToldLinks;
 use catena_model::id::{InstanceId, PortId};
 use catena_model::program::Underlay;
 use catena_model::source_route::{
-    EDGES_SINCE_PROTOCOL, GIVES_SINCE_PROTOCOL, RESTS_SINCE_PROTOCOL,
+    EDGES_SINCE_PROTOCOL, GIVES_SINCE_PROTOCOL, PASSES_SINCE_PROTOCOL, RESTS_SINCE_PROTOCOL,
 };
 use catena_model::topology::{NodePlace, NodeRole};
 use catena_model::{BlueprintNumber, NodeName, PathId};
@@ -63,6 +63,12 @@ impl NodeFacts {
     #[must_use]
     pub const fn gives_headers(&self) -> bool {
         self.protocol >= GIVES_SINCE_PROTOCOL
+    }
+
+    /// Does the node begin the next pass with what is left of a number of a way?
+    #[must_use]
+    pub const fn begins_passes(&self) -> bool {
+        self.protocol >= PASSES_SINCE_PROTOCOL
     }
 
     /// May headers end at the switch, which writes the next ones?

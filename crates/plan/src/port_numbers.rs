@@ -386,7 +386,11 @@ pub(crate) fn note_needs(
             }
         }
         if let Some(own) = noted.identities.as_mut().filter(|_| begins_rest) {
-            let senders = identities::senders(&former.ways, node).chain(lagging.iter().copied());
+            let over: BTreeSet<&NodeName> =
+                identities::senders(&former.ways, node).chain([node]).collect();
+            let onward = over.iter().flat_map(|node| sends.onward().from(node));
+            let holders = onward.map(|way| &way.holder);
+            let senders = over.iter().copied().chain(holders).chain(lagging.iter().copied());
             own.note(needs(node), senders.map(|node| (node.clone(), needs(node))).collect());
         }
         if noted != **book {

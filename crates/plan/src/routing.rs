@@ -20,6 +20,9 @@ use catena_model::status::PathRoute;
 use catena_model::topology::{CableEnd, PortNumber};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The pass behind the first function of a header.
+pub(crate) const LATER: usize = 1;
+
 /// The port numbers by which a frame comes from a node out of a port of another, or of its own.
 pub(crate) fn ports(
     (books, numbers): (&WayBooks, &NumberBooks),
@@ -33,7 +36,7 @@ pub(crate) fn ports(
     Some(ways::numbers(books, from, to)?.chain([last]).collect())
 }
 
-/// What the nodes behind the first of a way divide numbers of ways by, in their order.
+/// What the nodes behind the first of a way divide numbers of ways by in a pass, in their order.
 ///
 /// # Errors
 /// Why there is no number of this way.
@@ -41,13 +44,14 @@ pub(crate) fn identities(
     (books, numbers): (&WayBooks, &NumberBooks),
     from: &NodeName,
     to: &NodeName,
+    pass: usize,
 ) -> Result<Vec<NodeIdentity>, String> {
     let legs = books.get(from).and_then(|ways| ways.get(to)).map(Vec::as_slice).unwrap_or_default();
     let nodes = legs.iter().skip(1).map(|leg| &leg.node).chain([to]);
     let mut met = BTreeSet::new();
     let identity = |node: &NodeName| {
         let book = numbers.get(node);
-        let own = book.and_then(|book| book.identities().first().copied()).ok_or_else(|| {
+        let own = book.and_then(|book| book.identities().get(pass).copied()).ok_or_else(|| {
             let all = NodeIdentity::all().len() / NODE_ROUTE_IDENTITIES;
             format!(
                 "node '{node}' on the way from node '{from}' to node '{to}' has no identity: there are some for {all} \
@@ -64,6 +68,18 @@ pub(crate) fn identities(
     nodes.map(identity).collect()
 }
 
+/// What the nodes of a way that leads on from a function divide by, the function's node first; none: one of them has
+/// nothing. A header goes along it in its second pass.
+pub(crate) fn onward_identities(
+    books: (&WayBooks, &NumberBooks),
+    from: &NodeName,
+    to: &NodeName,
+) -> Option<Vec<NodeIdentity>> {
+    let behind = identities(books, from, to, LATER).ok()?;
+    let first = books.1.get(from)?.identities().get(LATER)?;
+    Some(Some(*first).filter(|_| from != to).into_iter().chain(behind).collect())
+}
+
 /// Has every packet of a path a way to wherever it goes, fits each its header, and can each node on it read that?
 pub(crate) fn is_routed(ledger: &Ledger, inventory: &Inventory, path: &PathRecord) -> bool {
     let books = (&ledger.ways, &ledger.port_numbers);
@@ -72,7 +88,7 @@ pub(crate) fn is_routed(ledger: &Ledger, inventory: &Inventory, path: &PathRecor
         let mut origins = send.origins(inventory.nodes.keys()).into_iter();
         origins.all(|from| {
             let ways = (&ledger.ways, from, &send.to);
-            let is_named = || identities(books, from, &send.to).is_ok();
+            let is_named = || identities(books, from, &send.to, 0).is_ok();
             let way = Carried { from, to: &send.to, port: *port, by: encapsulation };
             first_header(ledger, way).is_some()
                 && (!encapsulation.needs_identities() || is_named())
@@ -289,7 +305,7 @@ impl Routing<'_> {
                 return Err(format!("from node '{from}' to node '{}' leads {fault}", send.to));
             }
             if self.encapsulation.needs_identities() && known.is_some() {
-                identities(books, from, &send.to)?;
+                identities(books, from, &send.to, 0)?;
             }
             let way = (&self.ledger.ways, from, &send.to);
             if let Some(node) = illiterate(way, self.inventory, self.encapsulation) {

@@ -5,18 +5,21 @@ use crate::edges::{SWITCH, number_of, star_of};
 use crate::frames::{Spec, destination_mac, step};
 use crate::rig::{Behaviour, Rig};
 use crate::scene::{CHAINED_PORT, packet, packet_v6, with_chain};
-use crate::town::{Town, link_name};
+use crate::town::{Town, identities, link_name};
 use catena_model::limits::WAY_FLUSH_MS;
 use catena_model::program::{RewriteEntry, TupleField};
 use catena_model::resource::{Encapsulation, FailurePolicy, TuplePattern};
 use catena_wire::scalar::IpProtocol;
 use catena_wire::source_route::marked::{LEN, MarkedHeader};
 use catena_wire::source_route::native::NativeView;
+use catena_wire::source_route::polka::PolkaView;
+use catena_wire::source_route::polka::residues::Reducer;
 use catena_wire::source_route::sr_mpls::SrMplsView;
 
 const NATIVE: Encapsulation = Encapsulation::SourceRouteNative;
 const LABELLED: Encapsulation = Encapsulation::SourceRouteSrMpls;
 const TAGGED: Encapsulation = Encapsulation::SourceRouteNativeTagged;
+const NUMBERED: Encapsulation = Encapsulation::SourceRoutePolka;
 pub(crate) const JOINING: [Encapsulation; 5] = [
     NATIVE,
     TAGGED,
@@ -88,10 +91,57 @@ fn a_header_leads_over_several_functions_and_goes_on_as_it_was_left() {
 }
 
 #[test]
-fn a_number_that_has_one_port_of_each_node_leads_to_one_function() {
-    let mut rig = Rig::new(star_of(Encapsulation::SourceRoutePolka, HOPS));
+fn a_number_leads_over_two_functions_and_goes_on_in_the_next_pass() {
+    let hops: [&[&[&str]]; 2] = [&[&["v2"], &["v4"]], HOPS];
+    for (hops, is_far) in hops.into_iter().zip([true, false]) {
+        let mut rig = Rig::new(star_of(NUMBERED, hops));
+        let [v2, v3, v4] = ["v2.in", "v3.in", "v4.in"].map(|port| number_of(&rig.town, port));
+        for sent in [packet(&rig.town, CHAINED_PORT), packet_v6(&rig.town, CHAINED_PORT)] {
+            rig.moved();
+            rig.send("S", &sent.frame());
+            let first = rig.take(&link_name(0, 7)).remove(0);
+            let expected = match is_far {
+                true => vec![(SWITCH, 0, 2), (1, 0, v2), (1, 1, 7), (SWITCH, 1, 3), (2, 1, v4)],
+                false => vec![(SWITCH, 0, 2), (1, 0, v2), (1, 1, v3)],
+            };
+            let view = PolkaView::parse(&first).unwrap();
+            assert_eq!((view.pass(), usize::from(view.hops())), (0, expected.len()));
+            for (node, pass, port) in expected {
+                let by = identities(node)[pass].polynomial().unwrap();
+                assert_eq!(
+                    Reducer::new(by).residue(view.number()),
+                    u16::from(port),
+                    "{node} {pass}"
+                );
+            }
+            let second = rig.take(&link_name(1, 7)).remove(0);
+            let later = PolkaView::parse(&second).unwrap();
+            match is_far {
+                true => {
+                    assert_eq!((later.pass(), later.hops()), (1, 2));
+                    assert_eq!(later.number(), view.number());
+                }
+                false => assert_eq!((later.pass(), later.hops()), (0, 2), "a header of its own"),
+            }
+            let moved = rig.moved();
+            assert!(!moved.keys().any(|name| name.contains("dropped")), "{moved:?}");
+            assert_eq!((rig.take("v4.in").len(), rig.take("D").len()), (1, 1));
+        }
+    }
+}
+
+#[test]
+fn a_node_that_cannot_tell_where_a_number_goes_on_writes_one_of_its_own() {
+    let mut rig = Rig::new(star_of(NUMBERED, &[&["v2"], &["v4"]]));
+    let mut program = rig.town.program(1);
+    program.routes.iter_mut().for_each(|route| route.later_identities.clear());
+    rig.apply_program(1, &program);
     rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
-    assert_eq!((rig.take("v3.in").len(), rig.take("v4.in").len(), rig.take("D").len()), (1, 1, 1));
+    assert_eq!(PolkaView::parse(&rig.take(&link_name(0, 7))[0]).unwrap().hops(), 5);
+    let second = rig.take(&link_name(1, 7)).remove(0);
+    let view = PolkaView::parse(&second).unwrap();
+    assert_eq!((view.pass(), view.hops()), (0, 2));
+    assert_eq!((rig.take("v4.in").len(), rig.take("D").len()), (1, 1));
 }
 
 #[test]
@@ -139,7 +189,7 @@ fn whatever_instances_flows_meet_and_whichever_die_all_get_the_bytes_that_they_g
     for policy in [FailurePolicy::Unwatched, FailurePolicy::Reroute, FailurePolicy::Bypass] {
         for dying in ["v2", "v3", "v4"] {
             let by_nsh = met(Encapsulation::Nsh, policy, dying);
-            for by in JOINING {
+            for by in JOINING.into_iter().chain([NUMBERED]) {
                 assert_eq!(met(by, policy, dying), by_nsh, "{} {policy:?} {dying}", by.name());
             }
         }
@@ -179,7 +229,7 @@ fn a_flow_has_the_header_of_the_instances_that_it_meets() {
 
 #[test]
 fn what_was_left_of_a_header_is_not_used_with_other_tables() {
-    for by in JOINING {
+    for by in JOINING.into_iter().chain([NUMBERED]) {
         let mut rig = Rig::new(star_of(by, &[&["v2"], &["v4"]]));
         rig.behaviours.insert("v2".into(), Behaviour::Swallow);
         let sent = packet(&rig.town, CHAINED_PORT);
@@ -205,7 +255,7 @@ fn what_was_left_of_a_header_is_not_used_with_other_tables() {
 
 #[test]
 fn what_was_left_of_a_header_is_used_along_its_nodes_own_way_alone() {
-    for by in JOINING {
+    for by in JOINING.into_iter().chain([NUMBERED]) {
         let mut rig = Rig::new(star_of(by, &[&["v2"], &["v4"]]));
         // The node of the first function knows another way by now, and who writes the headers does not.
         rig.town.cables.push([(1, 8), (SWITCH, 9)]);
@@ -217,7 +267,11 @@ fn what_was_left_of_a_header_is_used_along_its_nodes_own_way_alone() {
         for _ in 0..3 {
             rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
             let first = rig.take(&link_name(0, 7)).remove(0);
-            assert_eq!(left(by, &first).0.len(), 5, "{}", by.name());
+            let count = match by {
+                NUMBERED => PolkaView::parse(&first).unwrap().hops().into(),
+                _ => left(by, &first).0.len(),
+            };
+            assert_eq!(count, 5, "{}", by.name());
             let taken = [7, 8].map(|link| rig.take(&link_name(1, link)).len());
             assert_eq!(taken, [0, 1], "{}", by.name());
             assert_eq!((rig.take("v4.in").len(), rig.take("D").len()), (1, 1));

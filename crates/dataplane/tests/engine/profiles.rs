@@ -148,7 +148,7 @@ fn one_number_names_the_way_to_each_node_and_stays_what_it_is() {
         let [first, second] =
             [(0, 7), (SWITCH, 2)].map(|(node, link)| rig.take(&link_name(node, link)).remove(0));
         let view = PolkaView::parse(&first).unwrap();
-        assert_eq!((view.path().map(Spi::get), view.hops(), view.pass()), (Some(100), 2, 0));
+        assert_eq!((view.path().map(Spi::get), view.hops(), view.pass()), (Some(100), 5, 0));
         // What the first node itself takes is in no number.
         let number = number_of(&rig.town, "v2.in");
         for (node, port) in [(SWITCH, 2), (1, number)] {

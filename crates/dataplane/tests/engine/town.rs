@@ -389,11 +389,16 @@ impl Town {
         }
         let others = (0..self.nodes).filter(|other| *other != node && !self.is_apart);
         for (from, port) in others.flat_map(|other| ports().map(move |port| (other, port))) {
-            let Some(RouteEntry { node, to, ports, detours, .. }) = self.route(from, port) else {
-                continue;
+            let Some(route) = self.route(from, port) else { continue };
+            let RouteEntry { node, to, ports, detours, later_identities, .. } = route;
+            let first = identities(from)[1];
+            let is_own = port.node == from;
+            let identities = match is_own {
+                true => vec![first],
+                false => [first].into_iter().chain(later_identities).collect(),
             };
             let from = node_name(from);
-            program.onward.push(OnwardEntry { from, node, to, ports, detours });
+            program.onward.push(OnwardEntry { from, node, to, ports, detours, identities });
         }
     }
 
@@ -408,7 +413,7 @@ impl Town {
             true => Vec::new(),
             false => self.ways.get(&(from, port.node)).cloned().or_else(direct)?,
         };
-        let identities = self.named(from, &way);
+        let [identities, later_identities] = [0, 1].map(|pass| self.named(from, &way, pass));
         let ports = way.into_iter().chain([own]).map(port_number).collect();
         let detours = self.detours.get(&(from, port.node)).into_iter().flatten();
         let detours = detours.map(|(at, rejoin, ports)| DetourEntry {
@@ -417,17 +422,18 @@ impl Town {
             ports: ports.iter().copied().map(port_number).collect(),
         });
         let detours = detours.collect();
-        Some(RouteEntry { node: node_name(port.node), to: port.id, ports, detours, identities })
+        let node = node_name(port.node);
+        Some(RouteEntry { node, to: port.id, ports, detours, identities, later_identities })
     }
 
-    /// What the nodes divide by that a way from one leads to, its cables taken in order.
-    fn named(&self, from: usize, way: &[u8]) -> Vec<NodeIdentity> {
+    /// What the nodes divide by in a pass that a way from one leads to, its cables taken in order.
+    fn named(&self, from: usize, way: &[u8], pass: usize) -> Vec<NodeIdentity> {
         let mut at = from;
         let far = |port: &u8| {
             let links = self.links(at);
             let (_, (node, _)) = links.iter().find(|(number, _)| number == port)?;
             at = *node;
-            Some(identities(at)[0])
+            Some(identities(at)[pass])
         };
         way.iter().filter_map(far).collect()
     }

@@ -81,7 +81,7 @@ impl Update<'_> {
             let turned = now.from(node, true).filter(|(end, _)| !self.is_same_way(node, end));
             touched.extend(turned.map(|(end, port)| (node.clone(), port, end.clone())));
         }
-        touched.extend(self.renamed());
+        touched.extend(self.over_renamed());
         touched.extend(self.cut_otherwise());
         for (node, port, end) in touched {
             self.make_route(&node, (end, port));
@@ -127,8 +127,17 @@ impl Update<'_> {
         }
         let (before, after) = (self.from.nodes, self.to.nodes);
         let turned =
-            after.keys().filter(|node| keeps_rests(before, node) != keeps_rests(after, node));
+            after.keys().filter(|node| knows_rests(before, node) != knows_rests(after, node));
         touched.extend(turned.flat_map(|node| now.from(node)));
+        let renamed = self.renamed();
+        if !renamed.is_empty() {
+            let is_over = |way: &&Onward| {
+                let legs = found(self.to.ways, &way.from, &way.to).into_iter().flatten();
+                let mut nodes = legs.map(|leg| &leg.node).chain([&way.from, &way.to]);
+                nodes.any(|node| renamed.contains(node))
+            };
+            touched.extend(after.keys().flat_map(|node| now.from(node)).filter(is_over));
+        }
         let touched: Vec<Onward> = touched.into_iter().cloned().collect();
         touched.iter().for_each(|way| self.make_onward(way));
     }
@@ -140,7 +149,11 @@ impl Update<'_> {
         let Onward { holder, from, to: end, port } = way;
         let is_held = to.paths.sends().onward().has(way);
         let ports = routing::ports((to.ways, to.port_numbers), from, (end, *port));
-        let ports = ports.filter(|_| is_held && keeps_rests(to.nodes, from));
+        let [keeps_rests, begins_passes] = knows_rests(to.nodes, from);
+        let ports = ports.filter(|_| is_held && keeps_rests);
+        let books = (to.ways, to.port_numbers);
+        let identities =
+            || begins_passes.then(|| routing::onward_identities(books, from, end)).flatten();
         if let Some(entries) = self.programs.entries_mut(holder) {
             let key = (from.clone(), end.clone(), *port);
             if entries.onward.len() >= NODE_ONWARD_MAX && !entries.onward.contains_key(&key) {
@@ -152,19 +165,25 @@ impl Update<'_> {
                 to: *port,
                 ports,
                 detours: way_detours::entries(to.detours, from, end),
+                identities: identities().unwrap_or_default(),
             });
             set(&mut entries.onward, key, entry);
         }
     }
 
-    /// The ways over nodes, or to them, that divide by something else now.
-    fn renamed(&self) -> Vec<(NodeName, PortId, NodeName)> {
+    /// The nodes that divide by something else now.
+    fn renamed(&self) -> BTreeSet<&NodeName> {
         let (from, to) = (self.from.port_numbers, self.to.port_numbers);
         let own = |books: &'_ NumberBooks, node| {
             books.get(node).map(|book| book.identities().to_vec()).unwrap_or_default()
         };
         let renamed = changed(from, to).into_iter().filter(|node| own(from, node) != own(to, node));
-        let renamed: BTreeSet<&NodeName> = renamed.collect();
+        renamed.collect()
+    }
+
+    /// The ways over nodes, or to them, that divide by something else now.
+    fn over_renamed(&self) -> Vec<(NodeName, PortId, NodeName)> {
+        let renamed = self.renamed();
         if renamed.is_empty() {
             return Vec::new();
         }
@@ -200,13 +219,14 @@ impl Update<'_> {
             let detours = || way_detours::entries(to.detours, node, &end);
             let (books, own) = ((to.ways, to.port_numbers), node);
             let (node, to) = (end.clone(), port);
-            let identities = || routing::identities(books, own, &end).unwrap_or_default();
+            let identities = |pass| routing::identities(books, own, &end, pass).unwrap_or_default();
             let entry = ports.map(|ports| RouteEntry {
                 node,
                 to,
                 ports,
                 detours: detours(),
-                identities: identities(),
+                identities: identities(0),
+                later_identities: identities(routing::LATER),
             });
             set(&mut entries.routes, (end, port), entry);
         }
@@ -226,8 +246,10 @@ fn told(
     Some(before.chain([farthest.number]).collect())
 }
 
-fn keeps_rests(nodes: &BTreeMap<NodeName, NodeFacts>, node: &NodeName) -> bool {
-    nodes.get(node).is_some_and(NodeFacts::keeps_rests)
+/// Does the node keep what is left of headers, and does it begin passes of numbers with that?
+fn knows_rests(nodes: &BTreeMap<NodeName, NodeFacts>, node: &NodeName) -> [bool; 2] {
+    let facts = nodes.get(node);
+    facts.map(|facts| [facts.keeps_rests(), facts.begins_passes()]).unwrap_or_default()
 }
 
 /// What is kept of the way from a node to another.

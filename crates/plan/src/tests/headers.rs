@@ -9,7 +9,7 @@ use crate::route::{Border, pathlets};
 use catena_model::id::{ChainId, FunctionId};
 use catena_model::program::DetourEntry;
 use catena_model::resource::Encapsulation;
-use catena_model::source_route::{JoinedWay, RESTS_SINCE_PROTOCOL};
+use catena_model::source_route::{JoinedWay, Leg, PASSES_SINCE_PROTOCOL, RESTS_SINCE_PROTOCOL};
 use catena_model::status::PathHeader;
 use catena_model::topology::PortNumber;
 use proptest::collection::vec;
@@ -44,8 +44,10 @@ fn any_ways(most: usize) -> impl Strategy<Value = Vec<Way>> {
 
 fn joined(ways: &[Way], encapsulation: Encapsulation) -> Option<JoinedWay> {
     let ((ports, detours), others) = ways.split_first()?;
-    let first = JoinedWay::new(ports, detours);
-    others.iter().try_fold(first, |way, (ports, detours)| way.and((ports, detours), encapsulation))
+    let first = JoinedWay::new(Leg { ports, detours, identities: &[] });
+    others.iter().try_fold(first, |way, (ports, detours)| {
+        way.and(Leg { ports, detours, identities: &[] }, encapsulation)
+    })
 }
 
 /// How few headers lead along these ways, of all that there could be.
@@ -115,10 +117,7 @@ fn one_header_leads_to_as_many_functions_as_it_has_room_for() {
             Encapsulation::SourceRouteSafe9,
             &[("host1", &[12], 5), ("host2", &[13], 5), ("host3", &[14], 5)],
         ),
-        (
-            Encapsulation::SourceRoutePolka,
-            &[("host1", &[12], 5), ("host2", &[13], 5), ("host3", &[14], 5)],
-        ),
+        (Encapsulation::SourceRoutePolka, &[("host1", &[12, 13], 10), ("host3", &[14], 5)]),
     ] {
         carry(&mut world, chain, by);
         fabric.settle(&mut world);
@@ -199,6 +198,25 @@ fn a_header_ends_at_a_node_of_a_version_that_would_not_keep_what_is_left() {
     world.inventory.facts_mut(&node(3)).unwrap().protocol = RESTS_SINCE_PROTOCOL;
     fabric.settle(&mut world);
     assert_eq!((lengths(&world), world.status(chain).path), (vec![3], path));
+    assert_programs(&world.blueprint, &world.intent, &world.inventory);
+}
+
+#[test]
+fn a_number_leads_on_from_no_node_of_a_version_that_does_not_begin_passes() {
+    let (mut world, fabric) = world();
+    let chain = routed_chain(&mut world, 1, &[12, 13]);
+    carry(&mut world, chain, Encapsulation::SourceRoutePolka);
+    world.inventory.facts_mut(&node(2)).unwrap().protocol = PASSES_SINCE_PROTOCOL - 1;
+    fabric.settle(&mut world);
+    assert_active(&world, chain);
+    let lengths = |world: &World| {
+        headers(world, chain).iter().map(|header| header.instances.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(lengths(&world), [1, 1]);
+    assert_programs(&world.blueprint, &world.intent, &world.inventory);
+    world.inventory.facts_mut(&node(2)).unwrap().protocol = PASSES_SINCE_PROTOCOL;
+    fabric.settle(&mut world);
+    assert_eq!(lengths(&world), [2]);
     assert_programs(&world.blueprint, &world.intent, &world.inventory);
 }
 

@@ -10,7 +10,7 @@ use catena_model::program::{
     IdentityEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, NodeIdentity, OnwardEntry,
     PathEntry, PinEntry, PortEntry, PortRole, RouteEntry, RuleEntry, SetupEntry, TunnelEntry,
 };
-use catena_model::resource::{Encapsulation, FailurePolicy, Network, OwnTraffic, Port};
+use catena_model::resource::{FailurePolicy, Network, OwnTraffic, Port};
 use catena_model::topology::CableEnd;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, ProjectId};
 use std::cmp::Reverse;
@@ -109,7 +109,8 @@ fn routes(ledger: &Ledger, inventory: &Inventory, node: &NodeName) -> Vec<RouteE
             to: port,
             ports: legs.iter().map(|leg| leg.port).chain([last]).collect(),
             detours: detours(ledger, node, &end),
-            identities: named(ledger, legs, &end),
+            identities: named(ledger, legs, &end, 0),
+            later_identities: named(ledger, legs, &end, 1),
         })
     };
     ends.into_iter().filter_map(route).collect()
@@ -138,10 +139,7 @@ fn borders(ledger: &Ledger, node: &NodeName) -> Vec<BorderEntry> {
 /// there to the next, and so on, as long as the next one's instance is known by the flow alone.
 fn onward(ledger: &Ledger, inventory: &Inventory, node: &NodeName) -> Vec<OnwardEntry> {
     let mut found: BTreeMap<(NodeName, NodeName, PortId), OnwardEntry> = BTreeMap::new();
-    let joins = |path: &&PathRecord| {
-        let numbered = path.encapsulation == Encapsulation::SourceRoutePolka;
-        path.encapsulation.is_source_route() && !numbered
-    };
+    let joins = |path: &&PathRecord| path.encapsulation.is_source_route();
     for path in ledger.paths.values().filter(joins) {
         let through: Vec<&HopEntry> =
             path.hops.iter().filter(|hop| hop.kind == HopKind::Through).collect();
@@ -166,7 +164,13 @@ fn onward(ledger: &Ledger, inventory: &Inventory, node: &NodeName) -> Vec<Onward
                         inventory.nodes.get(&from.node).is_some_and(|n| n.protocol >= 10)
                     })
                 {
-                    let entry = way(ledger, &from.node, &to.node, to.ingress);
+                    let mut entry = way(ledger, &from.node, &to.node, to.ingress);
+                    // One of version 11 drops frames whose number leads on.
+                    if let Some(entry) = entry.as_mut()
+                        && inventory.nodes[&from.node].protocol < 12
+                    {
+                        entry.identities.clear();
+                    }
                     let key = (from.node.clone(), to.node.clone(), to.ingress);
                     found.extend(entry.map(|entry| (key, entry)));
                 }
@@ -194,16 +198,28 @@ fn writes(path: &PathRecord, node: &NodeName, through: &[&HopEntry], turn: usize
 
 fn way(ledger: &Ledger, from: &NodeName, to: &NodeName, port: PortId) -> Option<OnwardEntry> {
     let last = ledger.port_numbers.get(to)?.of_port(port)?;
-    let legs = match from == to {
-        true => Vec::new(),
-        false => ledger.ways.get(from)?.get(to)?.iter().map(|leg| leg.port).collect(),
+    let (legs, identities) = match from == to {
+        true => {
+            let own = ledger.port_numbers[to].identities();
+            (Vec::new(), own.get(1).copied().into_iter().collect())
+        }
+        false => {
+            let way = ledger.ways.get(from)?.get(to)?;
+            let mut all = named(ledger, way, to, 1);
+            match ledger.port_numbers[from].identities().get(1) {
+                Some(first) if !all.is_empty() => all.insert(0, *first),
+                _ => all.clear(),
+            }
+            (way.iter().map(|leg| leg.port).collect(), all)
+        }
     };
     Some(OnwardEntry {
         from: from.clone(),
         node: to.clone(),
         to: port,
-        ports: legs.into_iter().chain([last]).collect(),
+        ports: Iterator::chain(Vec::into_iter(legs), [last]).collect(),
         detours: detours(ledger, from, to),
+        identities,
     })
 }
 
@@ -213,10 +229,10 @@ fn identities(ledger: &Ledger, node: &NodeName) -> Vec<IdentityEntry> {
     (0..).zip(own).map(|(pass, identity)| IdentityEntry { pass, identity: *identity }).collect()
 }
 
-/// The first of each node behind the first one.
-fn named(ledger: &Ledger, legs: &[CableEnd], end: &NodeName) -> Vec<NodeIdentity> {
+/// Those of each node behind the first one in a pass.
+fn named(ledger: &Ledger, legs: &[CableEnd], end: &NodeName, pass: usize) -> Vec<NodeIdentity> {
     let nodes = legs[1..].iter().map(|leg| &leg.node).chain([end]);
-    let first = |node| Some(*ledger.port_numbers.get(node)?.identities().first()?);
+    let first = |node| Some(*ledger.port_numbers.get(node)?.identities().get(pass)?);
     nodes.map(first).collect::<Option<_>>().unwrap_or_default()
 }
 

@@ -6,13 +6,13 @@ use super::rig::{CUSTOMER, INTERNAL, PROTOCOL, World, id, node, port_id};
 use super::source_routes::{assert_active, carry};
 use crate::NodeFacts;
 use crate::check::tests::check;
-use catena_model::PathId;
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::program::{ExitPlace, Underlay};
 use catena_model::resource::{Encapsulation, FlowField};
 use catena_model::source_route::GIVES_SINCE_PROTOCOL;
 use catena_model::status::ChainState;
 use catena_model::topology::PortNumber;
+use catena_model::{NodeName, PathId};
 use catena_wire::source_route::polka::residues::{Reducer, identify};
 
 const MARKED: [Encapsulation; 2] =
@@ -273,6 +273,51 @@ fn the_number_of_each_way_leaves_every_node_on_it_its_port() {
 }
 
 #[test]
+fn a_number_that_leads_on_leaves_every_node_its_port_in_each_pass() {
+    let (mut world, fabric) = world();
+    let chain = chain_by(&mut world, 1, &[12, 13], NUMBERED);
+    fabric.settle(&mut world);
+    assert_active(&world, chain);
+    let running = programs(&world);
+    let mut walked = 0;
+    for (from, program) in &running {
+        let pairs = program.routes.iter().flat_map(|route| {
+            let behind = program.onward.iter().filter(|onward| onward.from == route.node);
+            behind.map(move |onward| (route, onward))
+        });
+        for (route, onward) in pairs {
+            let ports: Vec<_> = route.ports[1..].iter().chain(&onward.ports).collect();
+            let by = route.identities.iter().chain(&onward.identities);
+            let residues: Vec<_> = by
+                .map(|one| one.polynomial().unwrap())
+                .zip(ports.iter().map(|port| u16::from(port.get())))
+                .collect();
+            assert_eq!(residues.len(), ports.len());
+            let mut number = vec![0; 2 * residues.len()];
+            identify(&residues, &mut number).unwrap();
+            let read = |at: &NodeName, pass: usize| {
+                let own = running[at].identities[pass].identity.polynomial().unwrap();
+                PortNumber::new(Reducer::new(own).residue(&number) as u8).unwrap()
+            };
+            let (mut at, mut port) = (from.clone(), route.ports[0]);
+            for pass in [0, 1] {
+                if pass == 1 {
+                    assert_eq!(at, route.node);
+                    port = read(&at, pass);
+                }
+                while let Some(next) = fabric.far_node(&running, &at, port) {
+                    (at, port) = (next.clone(), read(&next, pass));
+                }
+            }
+            let out = running[&at].exits.iter().find(|exit| exit.number == port).unwrap();
+            assert_eq!((&at, &out.to), (&onward.node, &ExitPlace::Port(onward.to)));
+            walked += 1;
+        }
+    }
+    assert!(walked >= 1, "{walked}");
+}
+
+#[test]
 fn a_way_over_a_node_without_an_identity_is_refused_with_the_node() {
     let (mut world, fabric) = world();
     let chain = chain_by(&mut world, 1, &[12], NUMBERED);
@@ -280,7 +325,7 @@ fn a_way_over_a_node_without_an_identity_is_refused_with_the_node() {
     assert_active(&world, chain);
     let ledger = &world.blueprint.ledger;
     let named = |numbers: &crate::NumberBooks| {
-        crate::routing::identities((&ledger.ways, numbers), &node(1), &node(2))
+        crate::routing::identities((&ledger.ways, numbers), &node(1), &node(2), 0)
     };
     let found = named(&ledger.port_numbers).unwrap();
     assert_eq!(found.len(), ledger.ways[&node(1)][&node(2)].len());

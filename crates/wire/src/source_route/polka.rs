@@ -27,6 +27,8 @@ const PASS_MAX: u8 = 0x0f;
 const PATH: u8 = 0x04;
 const PATH_BYTES: usize = 3;
 const ETHER_TYPE_BYTES: usize = 2;
+/// Where version and pass are.
+const FORM_AT: usize = ethernet::HEADER_BYTES;
 /// Where the hop limit is.
 const HOPS_AT: usize = ethernet::HEADER_BYTES + 2;
 /// Where the number begins.
@@ -266,6 +268,19 @@ pub fn advance(frame: &mut [u8], own: &[Reducer]) -> Result<Next, SourceRouteErr
         *place = hops;
     }
     Ok(next)
+}
+
+/// Begins the next pass: from here on nodes divide by the next of their polynomials.
+///
+/// # Errors
+/// The frame is too short or another, its header says what it cannot, or is in its last pass; it is left as it was.
+pub fn begin_pass(frame: &mut [u8]) -> Result<(), SourceRouteError> {
+    let pass = Fixed::read(frame)?.pass;
+    match frame.get_mut(FORM_AT).filter(|_| pass < PASS_MAX) {
+        Some(form) => *form += 1,
+        None => return Err(SourceRouteError::Pass(pass)),
+    }
+    Ok(())
 }
 
 /// The port, and the hop limit behind this node.

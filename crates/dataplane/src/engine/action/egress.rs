@@ -420,7 +420,8 @@ impl Subject for Written<'_, '_, '_> {
         let Self { work, decision, executor, .. } = self;
         let Context { tables, carried, pathlets, slots, .. } = &mut *executor.context;
         let (frame, position) = (work.buffer.bytes(), decision.position);
-        let left = encap::go_on((&tables.positions, carried), position, frame, route);
+        let known = (&tables.positions, &**carried, &**tables.exits.reducers());
+        let left = encap::go_on(known, position, frame, route);
         let onward = left.and_then(|(header, number)| {
             let slot = slots.of_port(number.link_id()).filter(|slot| slots.is_link(*slot))?;
             Some((header, (number, slot)))

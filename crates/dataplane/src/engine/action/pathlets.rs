@@ -156,7 +156,8 @@ fn made(path: &PathTable, combination: &Combination, tables: &Tables) -> Option<
         to: last.ingress,
         ports: way.ports,
         detours: way.detours,
-        identities: Vec::new(),
+        identities: way.identities,
+        later_identities: Vec::new(),
     };
     RouteHeader::new(path.encapsulation, &joined)
 }

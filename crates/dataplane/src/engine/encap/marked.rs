@@ -124,5 +124,5 @@ pub(super) fn write(
     let mut header = Header { replaces: HEADER_BYTES, ..Header::EMPTY };
     header.bytes[..ADDRESSES_BYTES].copy_from_slice(&on_links(addresses));
     header.add(|room| made.emit(room)).map_err(|_| DropReason::MalformedSourceRoute)?;
-    Ok(rest::step(header).ok_or(DropReason::MalformedSourceRoute)?.0)
+    Ok(rest::step(header, &[]).ok_or(DropReason::MalformedSourceRoute)?.0)
 }

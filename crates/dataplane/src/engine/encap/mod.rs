@@ -348,6 +348,16 @@ pub(crate) trait PathEncap: Sync {
         None
     }
 
+    /// Do the ports that are left in a header lead along this way, whose first is taken?
+    fn leads_along(&self, header: Header, own: &RouteHeader) -> bool {
+        let mut left = header;
+        own.ports().iter().skip(1).all(|expected| {
+            let Some((next, port)) = rest::step(left, &[]) else { return false };
+            left = next;
+            port == *expected
+        })
+    }
+
     /// What the header of a frame on a source route says.
     ///
     /// # Errors

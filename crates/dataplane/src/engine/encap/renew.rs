@@ -28,6 +28,7 @@ impl NextHeader {
             ports: pathlet.ports.clone(),
             detours: Vec::new(),
             identities: pathlet.identities.clone(),
+            later_identities: Vec::new(),
         };
         let made = |one| Some((one, RouteHeader::new(one, &route)?));
         let headers = Encapsulation::ALL.into_iter().filter_map(made).collect();

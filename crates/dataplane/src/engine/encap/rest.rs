@@ -10,6 +10,7 @@ use catena_model::limits::{NSH_CONTEXT_BYTES_MAX, ROUTE_JOINED_BYTES_MAX};
 use catena_model::topology::PortNumber;
 use catena_wire::ethernet::{self, ADDRESSES_BYTES, HEADER_BYTES};
 use catena_wire::scalar::EtherType;
+use catena_wire::source_route::polka::residues::Reducer;
 use catena_wire::source_route::{self, Next, sr_mpls};
 
 const _: () = assert!(
@@ -31,9 +32,9 @@ pub(super) fn kept(
     PathPosition { carried: name, ..position }
 }
 
-/// A header whose first port is taken, and that port; none: it cannot be.
-pub(super) fn step(mut header: Header) -> Option<(Header, u8)> {
-    match source_route::advance(header.bytes_mut(), &[]).ok()? {
+/// A header whose first port is taken, and that port; none: it cannot be. `own`: what its node divides by.
+pub(super) fn step(mut header: Header, own: &[Reducer]) -> Option<(Header, u8)> {
+    match source_route::advance(header.bytes_mut(), own).ok()? {
         Next::Port(port) => Some((header, port)),
         Next::Pop(port) => Some((header.with(header.bytes().get(sr_mpls::PORT_BYTES..)?), port)),
         Next::End => None,
@@ -44,7 +45,7 @@ pub(super) fn step(mut header: Header) -> Option<(Header, u8)> {
 /// none: nothing is left of that, it does not hold such a frame, or it does not lead along this node's own way to the
 /// next function. So each node answers for its own part: the rest may be older than what this one knows.
 pub(crate) fn go_on(
-    (positions, carried): (&Positions, &Carried),
+    (positions, carried, reducers): (&Positions, &Carried, &[Reducer]),
     position: PathPosition,
     frame: &[u8],
     own: &RouteHeader,
@@ -60,20 +61,17 @@ pub(crate) fn go_on(
     if !encapsulation.capabilities().keeps_frame && !is_packet() {
         return None;
     }
-    let whole = of(encapsulation).with_rest(rest, &addresses, ether_type)?;
-    let mut end = whole;
-    for expected in own.ports() {
-        let (next, port) = step(end)?;
-        end = (port == *expected).then_some(next)?;
-    }
-    let (header, port) = step(whole)?;
-    Some((header, PortNumber::new(port)?))
+    let carrier = of(encapsulation);
+    let whole = carrier.with_rest(rest, &addresses, ether_type)?;
+    let (header, port) = step(whole, reducers)?;
+    let is_own = own.ports().first() == Some(&port) && carrier.leads_along(header, own);
+    Some((header, PortNumber::new(port).filter(|_| is_own)?))
 }
 
 /// The position of a packet that a port of this node gets by its header, if that names the port next; else its node
 /// writes the next header.
 pub(crate) fn taken(
-    positions: &Positions,
+    (positions, reducers): (&Positions, &[Reducer]),
     carried: &mut Carried,
     position: PathPosition,
     port: Option<PortNumber>,
@@ -83,7 +81,9 @@ pub(crate) fn taken(
     let nobody = [0; ADDRESSES_BYTES];
     let whole =
         carried.get(name).and_then(|rest| carrier.with_rest(rest, &nobody, EtherType::IPV4));
-    let next = whole.and_then(step).filter(|(_, next)| PortNumber::new(*next) == port);
+    let next = whole
+        .and_then(|whole| step(whole, reducers))
+        .filter(|(_, next)| PortNumber::new(*next) == port);
     match next {
         Some((header, _)) => kept(carrier, position, header.bytes(), positions, carried),
         None => position.without_metadata(),

@@ -23,6 +23,7 @@ use catena_wire::source_route::native::{
     BYTES_WITHOUT_PORTS, DETOUR_BYTES_WITHOUT_PORTS, Detour, NativeHeader, NativeView, PATH_BYTES,
     PortWidth, TAG_BYTES, TagKey,
 };
+use catena_wire::source_route::polka::residues::Irreducible;
 use std::borrow::Cow;
 
 const _: () = assert!(
@@ -141,6 +142,8 @@ pub(crate) struct RouteHeader {
     detours: Box<[OwnDetour]>,
     /// The number of the way, where frames carry that; empty: it has none.
     number: Box<[u8]>,
+    /// What the nodes behind the first divide by what is left of such a number, in the second pass.
+    later: Box<[Irreducible]>,
     /// The most bytes of a header of an edge that it ends at; 0: it leads to a function.
     longest: usize,
 }
@@ -176,6 +179,11 @@ impl RouteHeader {
         &self.ports
     }
 
+    /// What the nodes behind its first divide by in the second pass.
+    pub(super) fn later(&self) -> &[Irreducible] {
+        &self.later
+    }
+
     /// The same of a part of a route, up to an edge.
     pub(crate) fn of_part(encapsulation: Encapsulation, route: &RouteEntry) -> Option<Self> {
         let ports = vec![PortNumber::new(u8::MAX)?; encapsulation.route_ports_max()];
@@ -206,10 +214,12 @@ impl RouteHeader {
             ports: numbers(&route.ports),
             detours: Box::default(),
             number: Box::default(),
+            later: Box::default(),
             longest: 0,
         };
         if profile == Profile::Polka {
             header.number = polka::number(route).unwrap_or_default();
+            header.later = polka::later(route);
         }
         let mut detours: Vec<OwnDetour> = Vec::new();
         // The other profiles have no room for any.
@@ -270,7 +280,7 @@ impl RouteHeader {
         let tag = self.is_tagged.then_some(tag_key);
         let native = self.native((Some(path), tag), ether_type, &written[..count]);
         header.add(|room| native.emit(room)).map_err(|_| DropReason::MalformedSourceRoute)?;
-        Ok(rest::step(header).ok_or(DropReason::MalformedSourceRoute)?.0)
+        Ok(rest::step(header, &[]).ok_or(DropReason::MalformedSourceRoute)?.0)
     }
 
     fn native<'h>(

@@ -81,5 +81,5 @@ pub(super) fn write(ports: &[u8], frame: &[u8], path: PathId) -> Result<Header, 
     let mut whole = Header::EMPTY;
     whole.bytes[..ADDRESSES_BYTES].copy_from_slice(&on_links(addresses));
     whole.add(|room| made.emit(room)).map_err(|_| DropReason::MalformedSourceRoute)?;
-    Ok(rest::step(whole).ok_or(DropReason::MalformedSourceRoute)?.0)
+    Ok(rest::step(whole, &[]).ok_or(DropReason::MalformedSourceRoute)?.0)
 }

@@ -123,8 +123,8 @@ impl FastPath {
             let positions = &tables.positions;
             // Headers in which functions read their way ask no more of a frame.
             let frame = if meta.is_given_back() { &ethernet[..] } else { frame };
-            let left =
-                rest.and_then(|_| encap::go_on((positions, context.carried), position, frame, own));
+            let known = (positions, &*context.carried, &**tables.exits.reducers());
+            let left = rest.and_then(|_| encap::go_on(known, position, frame, own));
             match left {
                 Some((header, port)) => (port == *link).then_some(header),
                 None => {

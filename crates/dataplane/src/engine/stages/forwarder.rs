@@ -133,7 +133,8 @@ fn taken_by(
         return position;
     }
     let number = tables.exits.number_of(tables.port(ingress).entry.id);
-    encap::taken(&tables.positions, context.carried, position, number)
+    let known = (&tables.positions, &**tables.exits.reducers());
+    encap::taken(known, context.carried, position, number)
 }
 
 /// Where a packet goes on whose instance at this position is dead and declared to be passed by.

@@ -43,6 +43,18 @@ impl Irreducible {
         u32::BITS - 1 - self.0.leading_zeros()
     }
 
+    /// What a number leaves, whose length is any. Takes no table, as [`Reducer::residue`] does, and longer.
+    #[must_use]
+    pub fn residue(self, number: &[u8]) -> u16 {
+        let (rest, words) = number.as_rchunks::<4>();
+        let octets = rest.iter().map(|octet| (8, u32::from(*octet)));
+        let parts = octets.chain(words.iter().map(|word| (32, u32::from_be_bytes(*word))));
+        let left = parts.fold(0, |left, (bits, part)| {
+            remainder(u64::from(left) << bits | u64::from(part), self.0)
+        });
+        left as u16
+    }
+
     /// The inverse of a polynomial of lower degree, which is not 0 (Euclid's algorithm).
     fn inverse(self, of: u32) -> u32 {
         let (mut former, mut rest) = (self.0, of);

@@ -114,6 +114,28 @@ fn a_node_that_a_way_comes_by_twice_has_a_polynomial_for_each_pass() {
 }
 
 #[test]
+fn whoever_begins_a_pass_changes_that_alone_and_there_is_a_last_one() {
+    let golden = golden!("polka_degree_16");
+    let mut frame = golden.clone();
+    for pass in 1..=PASS_MAX {
+        assert_eq!(begin_pass(&mut frame), Ok(()));
+        let mut expected = golden.clone();
+        expected[FORM_AT] |= pass;
+        assert_eq!(frame, expected);
+        assert_eq!(PolkaView::parse(&frame).unwrap().pass(), pass);
+    }
+    let last = frame.clone();
+    assert_eq!(begin_pass(&mut frame), Err(SourceRouteError::Pass(PASS_MAX)));
+    assert_eq!(frame, last);
+    each_truncation(&golden[..NUMBER_AT], |cut| {
+        let mut cut = cut.to_vec();
+        let before = cut.clone();
+        assert!(begin_pass(&mut cut).is_err());
+        assert_eq!(cut, before);
+    });
+}
+
+#[test]
 fn headers_that_say_what_they_cannot_are_refused_by_name() {
     let golden = golden!("polka_degree_16");
     let own = &nodes(Degree::Sixteen, 1, 1)[0];

@@ -114,5 +114,6 @@ proptest! {
             remainder(u64::from(left) << 8 | u64::from(*octet), by.bits())
         });
         prop_assert_eq!(u32::from(Reducer::new(by).residue(&octets)), expected);
+        prop_assert_eq!(u32::from(by.residue(&octets)), expected);
     }
 }
