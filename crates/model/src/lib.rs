@@ -26,6 +26,7 @@ pub mod preview;
 pub mod program;
 pub mod question;
 pub mod resource;
+pub mod seam;
 pub mod setup;
 pub mod slice;
 pub mod slice_wait;

@@ -14,6 +14,7 @@ use crate::resource::{
     Attachment, ContextHeader, Encapsulation, FailurePolicy, FlowField, IpFamily, Transport,
     TuplePattern,
 };
+pub use crate::seam::SeamEntry;
 pub use crate::setup::{SetupEntry, WhenAway};
 use crate::slice::{Slice, SlicePlace};
 pub use crate::source_route::{
@@ -92,6 +93,9 @@ pub struct NodeProgram {
     /// Where headers end that have no room for a whole route.
     #[serde(default)]
     pub borders: Vec<BorderEntry>,
+    /// Where headers over several functions end between two of them.
+    #[serde(default)]
+    pub seams: Vec<SeamEntry>,
 }
 
 impl NodeProgram {
@@ -121,6 +125,7 @@ impl NodeProgram {
             onward: Vec::new(),
             setups: Vec::new(),
             borders: Vec::new(),
+            seams: Vec::new(),
         }
     }
 }

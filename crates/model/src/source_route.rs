@@ -8,6 +8,7 @@ use crate::limits::{
 };
 use crate::program::{Balance, HopEntry, HopKind, InstanceEntry};
 use crate::resource::Encapsulation;
+use crate::seam::SeamEntry;
 use crate::topology::PortNumber;
 use catena_wire::source_route::native::{DETOUR_BYTES_WITHOUT_PORTS, PortWidth};
 use catena_wire::source_route::polka::Degree;
@@ -15,6 +16,7 @@ use catena_wire::source_route::polka::residues::Irreducible;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::sync::OnceLock;
+
 use utoipa::ToSchema;
 
 /// Where a frame on a source route goes that names a port number of this node.
@@ -267,8 +269,10 @@ pub struct JoinedWay {
     /// What the nodes behind the first divide its number by, each in the pass in which it has the frame; empty: there
     /// is no number.
     pub identities: Vec<NodeIdentity>,
-    /// How many ways it is made of: to as many functions it leads.
+    /// How many ways it is made of: to as many functions it leads, but for the last if it ends on the way there.
     pub ways: usize,
+    /// It ends at an edge, which writes the next header.
+    pub is_cut: bool,
 }
 
 impl JoinedWay {
@@ -276,25 +280,36 @@ impl JoinedWay {
     #[must_use]
     pub fn new(Leg { ports, detours, identities }: Leg<'_>) -> Self {
         let (ports, detours) = (ports.to_vec(), detours.to_vec());
-        Self { ports, detours, identities: identities.to_vec(), ways: 1 }
+        Self { ports, detours, identities: identities.to_vec(), ways: 1, is_cut: false }
     }
 
     /// The way from a node to the first of these instances, and on along the ways that it knows to as many others as
-    /// a header has room for; with the last of them. None: it knows no way to the first. `number_of`: the number of a
-    /// port of its own.
+    /// a header has room for, and up to an edge on the way to the next, if that writes a header that leads to all that
+    /// are to come; with the last instance whose way it holds any of. None: it knows no way to the first. `number_of`:
+    /// the number of a port of its own.
     #[must_use]
     pub fn along<'i>(
         (node, entries): (&NodeName, &Entries),
-        mut instances: impl Iterator<Item = &'i InstanceEntry>,
+        instances: impl Iterator<Item = &'i InstanceEntry>,
         encapsulation: Encapsulation,
         number_of: impl Fn(PortId) -> Option<PortNumber>,
     ) -> Option<(Self, &'i InstanceEntry)> {
-        let mut at = instances.next()?;
-        let route = entries.headed((&at.node, at.ingress), encapsulation)?;
-        let mut way = Self::new(Leg::of_route(&route));
-        // Behind an edge, that writes the header.
-        let is_whole = matches!(route, Cow::Borrowed(_));
-        for to in instances.filter(|_| is_whole) {
+        let met: Vec<&InstanceEntry> = instances.collect();
+        let first = *met.first()?;
+        let key = (first.node.clone(), first.ingress);
+        let route = match entries.headed((&key.0, key.1), encapsulation)? {
+            Cow::Borrowed(whole) => whole,
+            Cow::Owned(part) => {
+                let seams = entries.seams(node, &met, encapsulation);
+                let whole = Leg::of_route(entries.routes.get(&key)?);
+                let over_more = Self::default().up_to_seam(seams, whole, encapsulation);
+                let at_border = || Self { is_cut: true, ..Self::new(Leg::of_route(&part)) };
+                return Some((over_more.map_or_else(at_border, |(_, way)| way), first));
+            }
+        };
+        let mut way = Self::new(Leg::of_route(route));
+        for (place, pair) in met.windows(2).enumerate() {
+            let &[at, to] = pair else { break };
             let own: [PortNumber; 1];
             let leg = if at.node != *node {
                 let onward = entries.onward.get(&(at.node.clone(), to.node.clone(), to.ingress));
@@ -303,18 +318,44 @@ impl JoinedWay {
                     Leg { ports, detours, identities }
                 })
             } else if to.node == *node {
-                let Some(number) = number_of(to.ingress) else { break };
+                let Some(number) = number_of(to.ingress) else { return Some((way, at)) };
                 own = [number];
                 Some(Leg { ports: &own, detours: &[], identities: &[] })
             } else {
                 let route = entries.routes.get(&(to.node.clone(), to.ingress));
                 route.map(|route| Leg::of_route(route))
             };
-            let Some(longer) = leg.and_then(|leg| way.and(leg, encapsulation)) else { break };
+            let Some(leg) = leg else { return Some((way, at)) };
+            let Some(longer) = way.and(leg, encapsulation) else {
+                let seams = entries.seams(&at.node, &met[place + 1..], encapsulation);
+                let cut = way.up_to_seam(seams, leg, encapsulation);
+                return Some(cut.map_or((way, at), |(_, cut)| (cut, to)));
+            };
             way = longer;
-            at = to;
         }
-        Some((way, at))
+        Some((way, met.last()?))
+    }
+
+    /// Goes on along a part of another way, up to the farthest of these edges that a header has room for the way to;
+    /// none: it has for none. Of headers at the same edge that which leads the farthest.
+    #[must_use]
+    pub fn up_to_seam<'s>(
+        &self,
+        seams: impl Iterator<Item = &'s SeamEntry>,
+        Leg { ports, detours, .. }: Leg<'_>,
+        encapsulation: Encapsulation,
+    ) -> Option<(&'s SeamEntry, Self)> {
+        let cut = |seam: &'s SeamEntry| {
+            let before = ports.get(..seam.at.into())?.iter().copied();
+            let before: Vec<PortNumber> = before.chain([seam.number]).collect();
+            let is_before = |detour: &&DetourEntry| detour.rejoin <= seam.at;
+            let detours: Vec<DetourEntry> = detours.iter().filter(is_before).cloned().collect();
+            // None ends so that is a number of its own.
+            let part = Leg { ports: &before, detours: &detours, identities: &[] };
+            let way = self.and(part, encapsulation)?;
+            Some((seam, Self { is_cut: true, ..way }))
+        };
+        seams.filter_map(cut).max_by_key(|(seam, _)| (seam.at, seam.to.len()))
     }
 
     /// Goes on along another way, if a header of this encapsulation has room for all of that; none: it has not. What

@@ -82,6 +82,7 @@ impl Blueprint {
             ways: &self.ledger.ways,
             detours: &self.ledger.detours,
             borders: &self.ledger.borders,
+            seams: &self.ledger.seams,
             intent: &looked.intent,
             nodes: &looked.nodes,
             switches: &looked.switches,

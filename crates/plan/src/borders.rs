@@ -4,6 +4,11 @@
 //! An edge is told first, the last on a way before the others: until it runs a program with its header, none leads to
 //! that, and what led to another one stays.
 
+mod seams;
+
+pub(crate) use seams::holders as seam_holders;
+pub use seams::{Seam, SeamBooks};
+
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::Ledger;
 use crate::port_numbers::{GivenPathlet, NumberBooks, PortNumbers};
@@ -211,7 +216,7 @@ pub(crate) fn why_unwritten(
 pub(crate) fn follow(ledger: &mut Ledger, inventory: &Inventory) {
     let edges = inventory.switches.values().any(NodeFacts::writes_headers);
     let are_left = ledger.port_numbers.values().any(|book| book.has_pathlets());
-    if !edges && !are_left && ledger.borders.is_empty() {
+    if !edges && !are_left && ledger.borders.is_empty() && ledger.seams.is_empty() {
         return;
     }
     for (edge, book) in &mut ledger.port_numbers {
@@ -224,6 +229,7 @@ pub(crate) fn follow(ledger: &mut Ledger, inventory: &Inventory) {
     }
     let mut cutting = Cutting::new(ledger, inventory);
     let borders = cutting.all();
+    let seams = cutting.seams();
     let wanted = cutting.wanted;
     let nothing = BTreeSet::new();
     let with_some = ledger.port_numbers.iter().filter(|(_, book)| book.has_pathlets());
@@ -241,6 +247,12 @@ pub(crate) fn follow(ledger: &mut Ledger, inventory: &Inventory) {
     for (node, own) in borders {
         if ledger.borders.get(&node).is_none_or(|known| **known != own) {
             ledger.borders.insert(node, Arc::new(own));
+        }
+    }
+    ledger.seams.retain(|node, _| seams.contains_key(node));
+    for (node, own) in seams {
+        if ledger.seams.get(&node) != Some(&own) {
+            ledger.seams.insert(node, own);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The headers of packets on source routes, as edges write them along a path: to which functions each leads, and with
 //! which ports. Knows hops, ways and numbers; refuses to know what is in force where.
 
-use crate::borders::{Carried, Part, parts};
+use crate::borders::{Carried, Part, Seam, parts};
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::{Ledger, PathRecord};
 use crate::onward::Onward;
@@ -22,7 +22,7 @@ pub(crate) struct Header<'p> {
     pub(crate) from: &'p NodeName,
     /// The functions that it leads to: the place of the hop, the instance, and the ports up to it.
     pub(crate) to: Vec<(usize, &'p InstanceEntry, usize)>,
-    /// The edge at which it ends before any of them.
+    /// The edge at which it ends, behind the last of them.
     pub(crate) edge: Option<&'p NodeName>,
     pub(crate) way: JoinedWay,
 }
@@ -166,6 +166,14 @@ impl<'p> Walk<'_, 'p> {
             node.map(|(name, _)| name)
         };
         if let [_, ..] = parts.split_last().map(|(_, before)| before).unwrap_or_default() {
+            let begun = (from, Vec::new(), JoinedWay::default());
+            let over_more = self.leg(from, to).and_then(|(ports, detours)| {
+                let leg = Leg { ports: &ports, detours: &detours, identities: &[] };
+                self.over_edges(begun, (from, place), leg)
+            });
+            if let Some(headers) = over_more {
+                return headers;
+            }
             let header = |part: Part| {
                 let edge = known(&part.end).filter(|end| **end != to.node);
                 let instance = edge.is_none().then_some((place, to, part.ports.len()));
@@ -176,38 +184,81 @@ impl<'p> Walk<'_, 'p> {
             };
             return parts.into_iter().filter_map(header).collect();
         }
-        self.header(from, place, to).into_iter().collect()
+        self.joined(from, place, to)
     }
 
-    /// That to an instance of another node, over as many others as it has room for.
-    fn header(
-        &self,
-        from: &'p NodeName,
-        place: usize,
-        to: &'p InstanceEntry,
-    ) -> Option<Header<'p>> {
-        let (ports, detours) = self.leg(from, to)?;
+    /// That to an instance of another node, over as many others as it has room for, and those of edges at which one
+    /// ends between two of them.
+    fn joined(&self, from: &'p NodeName, place: usize, to: &'p InstanceEntry) -> Vec<Header<'p>> {
+        let Some((ports, detours)) = self.leg(from, to) else { return Vec::new() };
         let books = (&self.ledger.ways, &self.ledger.port_numbers);
         let identities = routing::identities(books, from, &to.node, 0).unwrap_or_default();
-        let way = Leg { ports: &ports, detours: &detours, identities: &identities };
-        let way = JoinedWay::new(way);
-        let mut header = Header { from, to: vec![(place, to, ports.len())], edge: None, way };
-        let mut last = to;
+        let leg = Leg { ports: &ports, detours: &detours, identities: &identities };
+        let mut way = JoinedWay::new(leg);
+        let (mut met, mut last) = (vec![(place, to, ports.len())], to);
         for next in behind(&self.path.hops, place) {
-            let joined = self.instance(next).and_then(|instance| {
-                self.leads_on(from, last, instance).then_some(())?;
-                let (ports, detours) = self.leg(&last.node, instance)?;
-                let identities = self.onward_identities(last, instance);
-                let leg = Leg { ports: &ports, detours: &detours, identities: &identities };
-                let way = header.way.and(leg, self.path.encapsulation)?;
-                Some((instance, way))
-            });
-            let Some((instance, way)) = joined else { break };
-            header.to.push((next, instance, way.ports.len()));
-            header.way = way;
+            let instance = self.instance(next).filter(|one| self.leads_on(from, last, one));
+            let leg = instance.and_then(|one| Some((one, self.leg(&last.node, one)?)));
+            let Some((instance, (ports, detours))) = leg else { break };
+            let identities = self.onward_identities(last, instance);
+            let leg = Leg { ports: &ports, detours: &detours, identities: &identities };
+            let Some(longer) = way.and(leg, self.path.encapsulation) else {
+                let begun = (from, met.clone(), way.clone());
+                match self.over_edges(begun, (&last.node, next), leg) {
+                    Some(headers) => return headers,
+                    None => break,
+                }
+            };
+            way = longer;
+            met.push((next, instance, way.ports.len()));
             last = instance;
         }
-        Some(header)
+        vec![Header { from, to: met, edge: None, way }]
+    }
+
+    /// A header that ends at an edge on the way to the function at this place, and those that follow until one ends at a
+    /// function; none: its node knows of no such edge.
+    fn over_edges(
+        &self,
+        (from, met, way): (&'p NodeName, Vec<(usize, &'p InstanceEntry, usize)>, JoinedWay),
+        (at, place): (&NodeName, usize),
+        leg: Leg<'_>,
+    ) -> Option<Vec<Header<'p>>> {
+        let by = self.path.encapsulation;
+        let places: Vec<usize> =
+            std::iter::once(place).chain(behind(&self.path.hops, place)).collect();
+        let ahead: Vec<&'p InstanceEntry> =
+            places.iter().map_while(|place| self.instance(*place)).collect();
+        let known = self.ledger.seams.get(from)?.iter();
+        let leads = |seam: &&Seam| {
+            seam.entry.encapsulation == by && seam.entry.from == *at && seam.entry.leads_to(&ahead)
+        };
+        let known: Vec<&Seam> = known.filter(leads).collect();
+        let entries = known.iter().map(|seam| &seam.entry);
+        let (entry, way) = way.up_to_seam(entries, leg, by)?;
+        let seam = known.iter().find(|seam| seam.entry == *entry)?;
+        let name =
+            |edge: &NodeName| self.inventory.switches.get_key_value(edge).map(|(name, _)| name);
+        let mut headers = vec![Header { from, to: met, edge: name(&seam.edges.first()?.0), way }];
+        let mut legs = places.into_iter().zip(&ahead).take(entry.to.len()).peekable();
+        let mut left = leg.ports.len() - usize::from(entry.at);
+        for (place, (edge, number)) in seam.edges.iter().enumerate() {
+            let given = self.ledger.port_numbers.get(edge)?.pathlet_of(*number)?;
+            let own = &given.pathlet.ports;
+            let (mut taken, mut to) = (0, Vec::new());
+            while let Some((hop, instance)) = legs.next_if(|_| taken + left <= own.len()) {
+                taken += left;
+                to.push((hop, *instance, taken));
+                let next = legs.peek().and_then(|(_, next)| self.leg(&instance.node, next));
+                left = next.map_or(0, |(ports, _)| ports.len());
+            }
+            let next = seam.edges.get(place + 1).and_then(|(edge, _)| name(edge));
+            // Up to the next edge, whose number is the last.
+            left = left.saturating_sub(next.map_or(0, |_| own.len() - taken - 1));
+            let way = JoinedWay::new(Leg { ports: own, detours: &[], identities: &[] });
+            headers.push(Header { from: name(edge)?, to, edge: next, way });
+        }
+        Some(headers)
     }
 
     fn to_taps(&self, start: &'p NodeName) -> Vec<Placed<'p>> {

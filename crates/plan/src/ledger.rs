@@ -1,7 +1,7 @@
 //! What a planner must remember between blueprints, also over a restart: the number, the paths and
 //! the identifiers that may not be used yet.
 
-use crate::borders::BorderBooks;
+use crate::borders::{BorderBooks, SeamBooks};
 use crate::cables::Cables;
 use crate::inventory::Inventory;
 use crate::paths::Paths;
@@ -288,6 +288,9 @@ pub struct Ledger {
     /// Where headers on them end that have no room for all of one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub borders: BorderBooks,
+    /// Where headers over several functions end between two of them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub seams: SeamBooks,
     /// All paths that any node may still know. They are kept beside it, each on its own.
     #[serde(default, skip_serializing)]
     pub paths: Paths,

@@ -109,6 +109,7 @@ fn next_chains(
         || ledger.ways != previous.ledger.ways
         || ledger.detours != previous.ledger.detours
         || ledger.borders != previous.ledger.borders
+        || ledger.seams != previous.ledger.seams
         || ledger.unserved != previous.ledger.unserved;
     if !has_changed {
         return None;
@@ -126,7 +127,7 @@ fn next_chains(
 fn learn_routes(previous: &Blueprint, ledger: &mut Ledger) {
     let former = &previous.ledger;
     let are_same = (&ledger.ways, &ledger.port_numbers) == (&former.ways, &former.port_numbers);
-    if are_same && ledger.borders == former.borders {
+    if are_same && ledger.borders == former.borders && ledger.seams == former.seams {
         return;
     }
     let leads_into_routes = |path: &PathRecord| {

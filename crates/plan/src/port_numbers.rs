@@ -380,7 +380,8 @@ pub(crate) fn note_needs(
                 let onward = over.iter().flat_map(|node| sends.onward().from(node));
                 let holders = onward.map(|way| &way.holder);
                 let cut = borders::holders(&former.borders, &resting.of);
-                let senders = over.iter().copied().chain(holders).chain(cut);
+                let joined = borders::seam_holders(&former.seams, &end.node, end.port);
+                let senders = over.iter().copied().chain(holders).chain(cut).chain(joined);
                 let senders = senders.chain(lagging.iter().copied());
                 resting.senders = senders.map(|node| (node.clone(), needs(node))).collect();
             }

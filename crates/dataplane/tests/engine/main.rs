@@ -57,6 +57,7 @@ mod refusals;
 mod returns;
 mod rig;
 mod scene;
+mod seams;
 mod senders;
 mod setups;
 mod shares;

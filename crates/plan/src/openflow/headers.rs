@@ -114,7 +114,7 @@ impl Export<'_> {
         };
         let way = JoinedWay::along(known, met.into_iter(), path.encapsulation, number_of);
         let (way, _) = way.ok_or_else(|| format!("no way leads to '{}'", to.name))?;
-        match open.filter(|_| way.ways == count) {
+        match open.filter(|_| way.ways == count && !way.is_cut) {
             // The header might lead on to one of them, as far as there is room.
             Some(name) => Err(several(name)),
             None => Ok(way),

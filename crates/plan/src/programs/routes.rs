@@ -1,7 +1,7 @@
 //! Port numbers and routes in programs: which entries differ where numbers, ways or whoever sends differ.
 
 use super::update::{Update, set};
-use crate::borders::WayBorder;
+use crate::borders::{SeamBooks, WayBorder};
 use crate::inventory::NodeFacts;
 use crate::onward::Onward;
 use crate::port_numbers::{NumberBooks, PortNumbers, changed};
@@ -140,6 +140,25 @@ impl Update<'_> {
         }
         let touched: Vec<Onward> = touched.into_iter().cloned().collect();
         touched.iter().for_each(|way| self.make_onward(way));
+    }
+
+    /// Where headers of nodes end between functions, where that is another place.
+    pub(super) fn take_seams(&mut self) {
+        let (from, to) = (self.from.seams, self.to.seams);
+        for node in changed(from, to) {
+            let Some(entries) = self.programs.entries_mut(node) else { continue };
+            let own = |books: &'_ SeamBooks| {
+                let own = books.get(node).into_iter().flat_map(|own| own.iter());
+                own.map(|seam| (seam.entry.key(), seam.entry.clone())).collect::<BTreeMap<_, _>>()
+            };
+            let (former, mut now) = (own(from), own(to));
+            for key in former.into_keys().filter(|key| !now.contains_key(key)) {
+                entries.seams.remove(&key);
+            }
+            while let Some((key, entry)) = now.pop_first() {
+                set(&mut entries.seams, key, Some(entry));
+            }
+        }
     }
 
     /// A way between two others, if headers hold it. A node that knows as many as it has room for gets no more: its

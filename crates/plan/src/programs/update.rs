@@ -82,6 +82,7 @@ impl<'u> Update<'u> {
         self.take_paths();
         self.take_routes();
         self.take_onward();
+        self.take_seams();
         for chain in std::mem::take(&mut self.chains) {
             self.make_pins(chain);
             self.make_chain(chain);

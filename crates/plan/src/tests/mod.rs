@@ -21,6 +21,7 @@ mod preview;
 mod profiles;
 mod properties;
 mod rig;
+mod seams;
 mod setups;
 mod slice_checks;
 mod slice_drain;

@@ -139,18 +139,12 @@ fn made(path: &PathTable, combination: &Combination, tables: &Tables) -> Option<
     let hops = &path.entry.hops;
     let first = usize::from(combination.hop);
     let places = std::iter::once(first).chain(behind(hops, first));
-    let mut met = places
+    let met = places
         .zip(combination.instances)
-        .map_while(|(place, instance)| hops.get(place)?.instances.get(usize::from(instance)))
-        .peekable();
-    let to = *met.peek()?;
+        .map_while(|(place, instance)| hops.get(place)?.instances.get(usize::from(instance)));
     let known = (&tables.node, &tables.entries);
     let number_of = |port| tables.exits.number_of(port);
     let (way, last) = JoinedWay::along(known, met, path.encapsulation, number_of)?;
-    if way.ways == 1 {
-        let route = tables.entries.headed((&to.node, to.ingress), path.encapsulation)?;
-        return RouteHeader::of_headed(path.encapsulation, route);
-    }
     let joined = RouteEntry {
         node: last.node.clone(),
         to: last.ingress,
@@ -159,5 +153,8 @@ fn made(path: &PathTable, combination: &Combination, tables: &Tables) -> Option<
         identities: way.identities,
         later_identities: Vec::new(),
     };
-    RouteHeader::new(path.encapsulation, &joined)
+    match way.is_cut {
+        true => RouteHeader::of_part(path.encapsulation, &joined),
+        false => RouteHeader::new(path.encapsulation, &joined),
+    }
 }

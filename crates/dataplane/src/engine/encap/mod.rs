@@ -348,14 +348,19 @@ pub(crate) trait PathEncap: Sync {
         None
     }
 
-    /// Do the ports that are left in a header lead along this way, whose first is taken?
-    fn leads_along(&self, header: Header, own: &RouteHeader) -> bool {
+    /// Do the ports that are left in a header lead along this way, whose first is taken, or up to an edge on it? The
+    /// most bytes of what that edge writes, 0 where there is none; none: they lead elsewhere.
+    fn leads_along(&self, header: Header, own: &RouteHeader) -> Option<usize> {
         let mut left = header;
-        own.ports().iter().skip(1).all(|expected| {
-            let Some((next, port)) = rest::step(left, &[]) else { return false };
+        for (taken, expected) in own.ports().iter().enumerate().skip(1) {
+            let (next, port) = rest::step(left, &[])?;
+            if port != *expected {
+                // The edge writes the next header: nothing is behind its number.
+                return own.behind_edge(taken, port).filter(|_| rest::step(next, &[]).is_none());
+            }
             left = next;
-            port == *expected
-        })
+        }
+        Some(0)
     }
 
     /// What the header of a frame on a source route says.

@@ -61,13 +61,14 @@ impl PathEncap for Polka {
     }
 
     /// Each node of the way is asked for what it will read: what is left does not say it.
-    fn leads_along(&self, header: Header, own: &RouteHeader) -> bool {
-        let Ok(view) = PolkaView::parse(header.bytes()) else { return false };
+    fn leads_along(&self, header: Header, own: &RouteHeader) -> Option<usize> {
+        let view = PolkaView::parse(header.bytes()).ok()?;
         let behind = own.ports().get(1..).unwrap_or_default();
         let read = own.later().iter().map(|by| by.residue(view.number()));
-        usize::from(view.hops()) == behind.len()
+        let is_own = usize::from(view.hops()) == behind.len()
             && own.later().len() == behind.len()
-            && read.eq(behind.iter().copied().map(u16::from))
+            && read.eq(behind.iter().copied().map(u16::from));
+        is_own.then_some(0)
     }
 
     /// The addresses of the frame stand before the header, and move up to what is behind it.

@@ -63,9 +63,11 @@ pub(crate) fn go_on(
     }
     let carrier = of(encapsulation);
     let whole = carrier.with_rest(rest, &addresses, ether_type)?;
-    let (header, port) = step(whole, reducers)?;
-    let is_own = own.ports().first() == Some(&port) && carrier.leads_along(header, own);
-    Some((header, PortNumber::new(port).filter(|_| is_own)?))
+    let (mut header, port) = step(whole, reducers)?;
+    let is_own = own.ports().first() == Some(&port);
+    let longest = carrier.leads_along(header, own).filter(|_| is_own)?;
+    header.later = longest.saturating_sub(header.added_bytes());
+    Some((header, PortNumber::new(port)?))
 }
 
 /// The position of a packet that a port of this node gets by its header, if that names the port next; else its node

@@ -12,7 +12,7 @@ use super::{
 };
 use catena_model::explain::HeaderLayer;
 use catena_model::limits::{ROUTE_DETOUR_BYTES_MAX, ROUTE_PORTS_MAX};
-use catena_model::program::{DetourEntry, RouteEntry};
+use catena_model::program::{DetourEntry, RouteEntry, SeamEntry};
 use catena_model::resource::Encapsulation;
 use catena_model::topology::PortNumber;
 use catena_model::{DropReason, PathId};
@@ -146,6 +146,10 @@ pub(crate) struct RouteHeader {
     later: Box<[Irreducible]>,
     /// The most bytes of a header of an edge that it ends at; 0: it leads to a function.
     longest: usize,
+    /// Edges on the way at which a header that others wrote may end: after how many ports, and by which number.
+    ends: Box<[(u8, u8)]>,
+    /// The most bytes of a header of one of these.
+    longest_behind: usize,
 }
 
 /// A way round a cable, by positions of a header.
@@ -173,6 +177,13 @@ fn numbers(ports: &[PortNumber]) -> Box<[u8]> {
     ports.iter().map(|port| port.get()).collect()
 }
 
+/// The most bytes of a header that an edge writes.
+fn longest_of_edges(encapsulation: Encapsulation) -> usize {
+    let widest = PortNumber::new(u8::MAX);
+    let ports: Vec<_> = widest.into_iter().cycle().take(encapsulation.route_ports_max()).collect();
+    encapsulation.added_bytes(&ports, false)
+}
+
 impl RouteHeader {
     /// The ports of its way, in order.
     pub(super) fn ports(&self) -> &[u8] {
@@ -186,9 +197,26 @@ impl RouteHeader {
 
     /// The same of a part of a route, up to an edge.
     pub(crate) fn of_part(encapsulation: Encapsulation, route: &RouteEntry) -> Option<Self> {
-        let ports = vec![PortNumber::new(u8::MAX)?; encapsulation.route_ports_max()];
-        let longest = encapsulation.added_bytes(&ports, false);
-        Some(Self { longest, ..Self::new(encapsulation, route)? })
+        Some(Self { longest: longest_of_edges(encapsulation), ..Self::new(encapsulation, route)? })
+    }
+
+    /// The same, and the edges on its way at which headers over several functions may end.
+    #[must_use]
+    pub(crate) fn with_seams<'s>(
+        self,
+        encapsulation: Encapsulation,
+        seams: impl Iterator<Item = &'s SeamEntry>,
+    ) -> Self {
+        let ends: Box<[_]> = seams.map(|seam| (seam.at, seam.number.get())).collect();
+        let longest_behind = if ends.is_empty() { 0 } else { longest_of_edges(encapsulation) };
+        Self { ends, longest_behind, ..self }
+    }
+
+    /// The most bytes of the next header, if one that names this number after so many ports ends at an edge on this
+    /// way; none: it does not.
+    pub(super) fn behind_edge(&self, taken: usize, number: u8) -> Option<usize> {
+        let ends = |(at, own): &(u8, u8)| (usize::from(*at), *own) == (taken, number);
+        self.ends.iter().any(ends).then_some(self.longest_behind)
     }
 
     /// That of a route as it is headed: whole, or its part up to an edge.
@@ -216,6 +244,8 @@ impl RouteHeader {
             number: Box::default(),
             later: Box::default(),
             longest: 0,
+            ends: Box::default(),
+            longest_behind: 0,
         };
         if profile == Profile::Polka {
             header.number = polka::number(route).unwrap_or_default();
