@@ -216,8 +216,8 @@ impl<'p> Walk<'_, 'p> {
         vec![Header { from, to: met, edge: None, way }]
     }
 
-    /// A header that ends at an edge on the way to the function at this place, and those that follow until one ends at a
-    /// function; none: its node knows of no such edge.
+    /// A header that ends at an edge on the way to the function at this place, and those that follow until one ends
+    /// at a function; none: its node knows of no such edge.
     fn over_edges(
         &self,
         (from, met, way): (&'p NodeName, Vec<(usize, &'p InstanceEntry, usize)>, JoinedWay),

@@ -180,11 +180,7 @@ fn instance(number: u32, dice: &mut Dice) -> Instance {
         label: label(dice),
         ingress: PortId(id(3, dice.below(5))),
         egress: PortId(id(3, dice.below(5))),
-        speaks: match dice.below(6) {
-            0 => Some(Encapsulation::Nsh),
-            1 => Some(Encapsulation::SourceRouteNative),
-            _ => None,
-        },
+        speaks: Encapsulation::SPOKEN.get(dice.below(9) as usize).copied(),
         weight: dice.below(2),
         is_draining: dice.below(4) == 0,
         declared: Value::Null,

@@ -1,5 +1,5 @@
-//! What a function that reads source routes is given, and what counts of what it gives back. Knows bytes; refuses to know
-//! who may send them, and where ports lead.
+//! What a function that reads source routes is given, and what counts of what it gives back. Knows bytes; refuses to
+//! know who may send them, and where ports lead.
 //!
 //! It is given what is left of the header, or one without ports where no header leads on. Nothing that it writes is
 //! gone by: what it gives back says whose packet it is, and the port that it comes by says where on the path. It goes

@@ -2,8 +2,8 @@
 //! frame, behind its addresses. Where on its path a packet is follows from the port by which it comes out, so the
 //! header says nothing of that.
 //!
-//! Headers are made of routes and not of positions ([`RouteHeader`]): `push` has none to give. What a function that reads
-//! them is given, `given` knows.
+//! Headers are made of routes and not of positions ([`RouteHeader`]): `push` has none to give. What a function is
+//! given that reads them, `given` knows.
 
 use super::addresses::{on_links, restore};
 use super::{

@@ -268,7 +268,7 @@ fn is_on_source_route(frame: &[u8], view: &FrameView) -> bool {
 fn speaks_route(port: &PortTable, view: &FrameView) -> bool {
     view.ethertype == EtherType::SOURCE_ROUTE
         && usize::from(view.l3_offset) == ethernet::HEADER_BYTES
-        && port.speaks(Encapsulation::SourceRouteNative)
+        && Encapsulation::SPOKEN.iter().any(|one| one.is_source_route() && port.speaks(*one))
 }
 
 /// Lets a packet into the vector; a first fragment with those that waited for it, a later one only
