@@ -21,11 +21,12 @@ const OURS: [&str; 12] = [
     "revision_number",
 ];
 /// Attributes that only we have, beside the fields of classifiers: what became of a chain, and of a change.
-const ADDED: [&str; 8] = [
+const ADDED: [&str; 9] = [
     "status",
     "status_reason",
     "path_id",
     "encapsulation",
+    "speaks",
     "setup",
     "last_change",
     "receipt",
