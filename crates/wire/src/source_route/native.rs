@@ -282,6 +282,9 @@ impl Fixed {
         if flags & flag::TAG != 0 && flags & flag::PATH == 0 {
             return Err(SourceRouteError::TagWithoutPath);
         }
+        if count == 0 && counter > 0 {
+            return Err(SourceRouteError::NoPorts);
+        }
         if counter > count {
             return Err(SourceRouteError::Counter { counter, ports: count.into() });
         }
