@@ -99,7 +99,7 @@ fn declare(
     }
     let wanted = random.between(1, 4);
     let mut functions = Vec::new();
-    for _ in 0..wanted {
+    while !choice.is_empty() && (functions.len() as u64) < wanted {
         functions.push(choice.swap_remove(random.index(choice.len())));
     }
     let words = format!("chain {number} through {functions:?} by {}", encapsulation.name());

@@ -216,7 +216,7 @@ fn what_an_edge_does_not_know_no_header_leads_to_and_the_chain_is_carried_withou
     assert!(programs(&world).values().all(|program| program.seams.is_empty()));
     world.inventory.switches.values_mut().for_each(|facts| facts.is_connected = true);
     acknowledge_everywhere(&mut world);
-    world.settle();
+    fabric.settle(&mut world);
     assert!(headers(&world, chain).iter().any(|header| header.edge.is_some()));
     carried(&world, &fabric, chain, SAFE);
     // A node of a version that knows of none is told of none.
