@@ -89,7 +89,7 @@ const ABOUT: &str = "A switch between links, nanoseconds of processor time per f
     Ethernet links as they are. The paper's cycles: I/O 1,008, encapsulation 259, decapsulation 81, \
     element 156, others 458: 1,962 together, where it prints 1,965.\n\n\
     `kernel_…`: the program at a switch's links in the kernel, run on frames in memory without \
-    sending them (BPF_PROG_TEST_RUN, wall clock, the middle of 256 frames that take 40 ports each), \
+    sending them (BPF_PROG_TEST_RUN, wall clock, the middle of 256 frames that take 40 ports each, one way and warm), \
     beside the engine's forward of the same size with its source and sink. What the kernel takes \
     to receive and to send a frame is in neither, nor are the rings by which frames come to the \
     engine, which cost many times this (`workers` tells how much): these the kernel path spares.\n\n\

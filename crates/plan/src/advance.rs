@@ -103,7 +103,8 @@ impl Step<'_> {
     /// Turns what every node knows: of a group that turns together all, or nothing yet.
     pub(crate) fn turn(&mut self, group: PreparedGroup) {
         let is_ready = |(_, readiness, _): &Prepared| self.is_ready(readiness);
-        let is_reached = |(id, _): (PathId, &Rendering)| self.is_reached(id);
+        let is_reached =
+            |(id, way): (PathId, &Rendering)| way.joins.is_empty() || self.is_reached(id);
         let waits = |(_, readiness, _): &Prepared| matches!(readiness, Readiness::Installed(_));
         // What waits may lead into paths that are kept from elsewhere than before.
         let are_reached = || !group.chains.iter().any(waits) || group.kept().all(is_reached);

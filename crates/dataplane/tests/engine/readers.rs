@@ -192,6 +192,12 @@ fn nothing_that_a_function_writes_leads_elsewhere() {
         ("a path that nobody has", path(999), DropReason::NoPath),
         ("a path past its port", path(101), foreign),
         ("a path of another node", path(102), foreign),
+        (
+            "a source route within",
+            [&given[..12], &native::without_ports(Spi::new(100).unwrap())[..], &given[12..]]
+                .concat(),
+            foreign,
+        ),
         ("a tag", written(&given, &[v3, 7, 3, v4], Some(&forged), &[]), malformed),
         ("ways round nothing", detour_alone, malformed),
         ("a flag that nobody knows", with(FLAGS_AT, 0x0c), malformed),

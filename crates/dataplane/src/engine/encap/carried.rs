@@ -175,11 +175,13 @@ impl Carried {
             let is_brought = from.brought.get(place) == Some(&from.tables);
             Some((from.get(name)?, PathId(*from.paths.get(place)?), is_brought))
         });
-        let own = content.and_then(|(content, path, is_brought)| match is_brought {
-            true => self.keep_beside(content, path),
-            false => self.keep(content, path).ok(),
-        });
-        PathPosition { carried: own.or(position.carried), ..position }
+        let carried = match content {
+            // Another store's name means nothing here, and what is left can be done without.
+            Some((content, path, true)) => self.keep_beside(content, path),
+            Some((content, path, false)) => self.keep(content, path).ok().or(position.carried),
+            None => position.carried,
+        };
+        PathPosition { carried, ..position }
     }
 
     fn at(&self, place: usize) -> Option<&[u8]> {

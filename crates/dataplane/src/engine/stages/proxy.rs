@@ -20,7 +20,7 @@
 //! From a tap nothing returns: what it sends is its own traffic by the same rules, and a chain
 //! header of a tap is foreign.
 
-use super::receive::come_back;
+use super::receive::{come_back, is_on_source_route};
 use super::shared_functions::SharedFunctions;
 use super::{detour, prober};
 use crate::engine::account::updates::CounterUpdate;
@@ -350,6 +350,9 @@ fn admit(
     let visited = next.checked_sub(1);
     let visited = visited.ok_or(DropReason::ForeignChainHeader)?;
     work.view = parse::parse_frame(work.buffer.bytes())?;
+    if is_on_source_route(work.buffer.bytes(), &work.view) {
+        return Err(DropReason::ForeignChainHeader);
+    }
     work.volume = parse::settle(&mut work.buffer, &work.view)?;
     work.user = context.inspection.into(work.buffer.bytes(), &work.view);
     let sight = fragments.judge_headed(work, (port, position), context)?;

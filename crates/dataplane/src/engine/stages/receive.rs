@@ -254,7 +254,7 @@ fn place_of(
 /// Has a frame the look of one that a link brings, whatever its addresses are? No port may send such a frame: a node
 /// that it reached would take its word for the way. A tag that says a priority alone is one, too.
 /// Labels are a function's that speaks them, unless they name ports.
-fn is_on_source_route(frame: &[u8], view: &FrameView) -> bool {
+pub(super) fn is_on_source_route(frame: &[u8], view: &FrameView) -> bool {
     match view.ethertype {
         EtherType::SOURCE_ROUTE | EtherType::RESIDUE_ROUTE => true,
         EtherType::MPLS => {
