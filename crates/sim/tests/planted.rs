@@ -23,7 +23,7 @@ const FOUND: [(Planted, u64, &[&str]); 16] = [
     (Planted::AppendsBehindTorn, 200, &["after it has acknowledged"]),
     (Planted::OpensUnsynced, 2_000, &["acknowledged", "its disk knows blueprint"]),
     (Planted::TrustsPartialCounters, 2_000, &["packets on it", "does not know"]),
-    (Planted::ReusesNumbersAtOnce, 200, &["comes out of port"]),
+    (Planted::ReusesNumbersAtOnce, 2_000, &["comes out of port"]),
     (Planted::KeepsDeadRoutes, 50, &["does not arrive"]),
 ];
 
