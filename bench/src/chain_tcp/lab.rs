@@ -59,9 +59,17 @@ impl LabBed {
         Ok(lines.map(str::trim).collect::<Vec<_>>().join("; "))
     }
 
-    /// Moves a chain to another encapsulation.
+    /// Moves a chain to another encapsulation, and fails unless its packets go by that.
     pub(crate) fn move_chain(&self, chain: &str, encapsulation: &str) -> Result<(), Unavailable> {
-        self.ask(&["chain", "update", chain, "--encapsulation", encapsulation]).map(drop)
+        self.ask(&["chain", "update", chain, "--encapsulation", encapsulation])?;
+        let shown = self.ask(&["chain", "show", chain, "--output", "json"])?;
+        let shown: serde_json::Value = serde_json::from_str(&shown)
+            .map_err(|error| Unavailable::new("what the lab shows of a chain", error))?;
+        let (state, by) = (&shown["state"], &shown["encapsulation"]);
+        match state == "active" && by == encapsulation {
+            true => Ok(()),
+            false => Err(Unavailable::new(chain, format!("it is {state} by {by}"))),
+        }
     }
 
     fn ask(&self, words: &[&str]) -> Result<String, Unavailable> {

@@ -1,8 +1,7 @@
-//! The kernel's program at a link of a switch, beside the engine: what each takes for a frame that only passes, by its
-//! size. The program is run on frames in memory, without sending them.
+//! What the kernel's program at a link of a switch takes for a frame that only passes, by its size. It is run on frames
+//! in memory, without sending them, so the engine, which is measured with source and sink, is no peer of it.
 
-use super::source::{Source, Ways, header};
-use super::switch::{self, Switch};
+use super::source::header;
 use super::{SIZES, line};
 use crate::engine::wrong;
 use crate::error::BenchError;
@@ -88,22 +87,16 @@ impl Link {
     }
 }
 
-/// Runs the program in turns with the engine; answers what could not be, and why.
-pub(super) fn measure(
-    samples: usize,
-    packets: usize,
-    notes: &mut Notes,
-) -> Result<Vec<String>, BenchError> {
+/// Runs the program; answers what could not be, and why.
+pub(super) fn measure(samples: usize, notes: &mut Notes) -> Result<Vec<String>, BenchError> {
     eprintln!("bench: the kernel's program");
     let link = match Link::new() {
         Ok(link) => link,
         Err(reason) => return Ok(vec![format!("the kernel path ({reason})")]),
     };
     for (bytes, _) in SIZES {
-        let (mut switch, mut source) = (Switch::new()?, Source::of(Ways::new(bytes)?.frames()));
         for _ in 0..samples {
             notes.take(&name(bytes), true, link.ns(bytes)?);
-            notes.take(&name(bytes), false, switch::ns(&mut switch, &mut source, packets)?);
         }
     }
     Ok(Vec::new())
@@ -111,15 +104,16 @@ pub(super) fn measure(
 
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn plot(notes: &Notes) -> Plot {
-    let points = || SIZES.into_iter().map(|(bytes, _)| (bytes as f64, name(bytes)));
+    let program = SIZES.into_iter().map(|(bytes, _)| (bytes as f64, name(bytes)));
+    let engine = SIZES.into_iter().map(|(bytes, figure)| (bytes as f64, figure.to_owned()));
     Plot {
         stem: "source-route-sizes".into(),
         title: "A frame that only passes, by its size".into(),
         x: Axis::linear("bytes"),
         y: Axis::linear("nanoseconds per frame"),
         lines: vec![
-            line(notes, "the engine, with source and sink", false, points()),
-            line(notes, "the kernel's program alone", true, points()),
+            line(notes, "the engine, with source and sink", true, engine),
+            line(notes, "the kernel's program alone", true, program),
         ],
     }
 }

@@ -90,7 +90,7 @@ const ABOUT: &str = "A switch between links, nanoseconds of processor time per f
     element 156, others 458: 1,962 together, where it prints 1,965.\n\n\
     `kernel_…`: the program at a switch's links in the kernel, run on frames in memory without \
     sending them (BPF_PROG_TEST_RUN, wall clock, the middle of 256 frames that take 40 ports each, one way and warm), \
-    beside the engine's forward of the same size with its source and sink. What the kernel takes \
+    which is no peer of the engine's forward with its source and sink. What the kernel takes \
     to receive and to send a frame is in neither, nor are the rings by which frames come to the \
     engine, which cost many times this (`workers` tells how much): these the kernel path spares.\n\n\
     `setup_…`: `labs/reactive.yaml`, so many flows a second of one packet each, which waits until \
@@ -178,7 +178,7 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
     header(samples, &mut notes)?;
     let mut missing = split::measure(samples, PACKETS, &mut notes)?;
     sizes(samples, &mut notes)?;
-    missing.extend(kernel::measure(samples, PACKETS, &mut notes)?);
+    missing.extend(kernel::measure(samples, &mut notes)?);
     beside(samples, &mut notes)?;
     edges(samples, &mut notes)?;
     planning::measure(options.quick, &mut notes)?;

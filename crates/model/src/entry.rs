@@ -8,11 +8,11 @@
 use crate::id::{ChainId, NetworkId, NodeName, PathId, PortId, RuleId, SliceId};
 use crate::program::{
     BorderEntry, ChainEntry, ExitEntry, IdentityEntry, MacEntry, NeighbourEntry, NetworkEntry,
-    NodeEntry, OnwardEntry, PathEntry, PinEntry, PortEntry, RouteEntry, RuleEntry, SeamEntry,
-    SetupEntry, SliceEntry, SlicePathEntry, TunnelEntry,
+    NodeEntry, OnwardEntry, PathEntry, PinEntry, PortEntry, RouteEntry, RuleEntry, SetupEntry,
+    SliceEntry, SlicePathEntry, StitchEntry, TunnelEntry,
 };
 use crate::resource::Encapsulation;
-use crate::seam::SeamKey;
+use crate::stitch::StitchKey;
 use crate::topology::PortNumber;
 use crate::{BlueprintNumber, NodeProgram};
 use imbl::OrdMap;
@@ -344,7 +344,7 @@ kinds! {
     Border borders: (NodeName, PortId, Encapsulation) => BorderEntry,
         if |key, entry| (&key.0, key.1, key.2) == (&entry.node, entry.to, entry.encapsulation);
     /// Where headers over several functions end between two of them.
-    Seam seams: SeamKey => SeamEntry, if |key, entry| *key == entry.key();
+    Stitch stitches: StitchKey => StitchEntry, if |key, entry| *key == entry.key();
 }
 
 impl Entries {
@@ -397,7 +397,7 @@ impl Entries {
             onward: list(&self.onward),
             setups: list(&self.setups),
             borders: list(&self.borders),
-            seams: list(&self.seams),
+            stitches: list(&self.stitches),
         }
     }
 }
@@ -480,7 +480,7 @@ impl NodeProgram {
             borders: table(&self.borders, |_, entry| {
                 (entry.node.clone(), entry.to, entry.encapsulation)
             }),
-            seams: table(&self.seams, |_, entry| entry.key()),
+            stitches: table(&self.stitches, |_, entry| entry.key()),
         }
     }
 }

@@ -14,13 +14,13 @@ use crate::resource::{
     Attachment, ContextHeader, Encapsulation, FailurePolicy, FlowField, IpFamily, Transport,
     TuplePattern,
 };
-pub use crate::seam::SeamEntry;
 pub use crate::setup::{SetupEntry, WhenAway};
 use crate::slice::{Slice, SlicePlace};
 pub use crate::source_route::{
     BorderEntry, DetourEntry, ExitEntry, ExitPlace, IdentityEntry, NodeIdentity, OnwardEntry,
     Pathlet, RouteEntry,
 };
+pub use crate::stitch::StitchEntry;
 use catena_wire::scalar::{MacAddr, PortRange, Qfi, TeidRange, TunnelId, VlanId, Vni};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -95,7 +95,7 @@ pub struct NodeProgram {
     pub borders: Vec<BorderEntry>,
     /// Where headers over several functions end between two of them.
     #[serde(default)]
-    pub seams: Vec<SeamEntry>,
+    pub stitches: Vec<StitchEntry>,
 }
 
 impl NodeProgram {
@@ -125,7 +125,7 @@ impl NodeProgram {
             onward: Vec::new(),
             setups: Vec::new(),
             borders: Vec::new(),
-            seams: Vec::new(),
+            stitches: Vec::new(),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::limits::{
 };
 use crate::program::{Balance, HopEntry, HopKind, InstanceEntry};
 use crate::resource::Encapsulation;
-use crate::seam::SeamEntry;
+use crate::stitch::StitchEntry;
 use crate::topology::PortNumber;
 use catena_wire::source_route::native::{DETOUR_BYTES_WITHOUT_PORTS, PortWidth};
 use catena_wire::source_route::polka::Degree;
@@ -300,9 +300,9 @@ impl JoinedWay {
         let route = match entries.headed((&key.0, key.1), encapsulation)? {
             Cow::Borrowed(whole) => whole,
             Cow::Owned(part) => {
-                let seams = entries.seams(node, &met, encapsulation);
+                let stitches = entries.stitches(node, &met, encapsulation);
                 let whole = Leg::of_route(entries.routes.get(&key)?);
-                let over_more = Self::default().up_to_seam(seams, whole, encapsulation);
+                let over_more = Self::default().up_to_stitch(stitches, whole, encapsulation);
                 let at_border = || Self { is_cut: true, ..Self::new(Leg::of_route(&part)) };
                 return Some((over_more.map_or_else(at_border, |(_, way)| way), first));
             }
@@ -327,8 +327,8 @@ impl JoinedWay {
             };
             let Some(leg) = leg else { return Some((way, at)) };
             let Some(longer) = way.and(leg, encapsulation) else {
-                let seams = entries.seams(&at.node, &met[place + 1..], encapsulation);
-                let cut = way.up_to_seam(seams, leg, encapsulation);
+                let stitches = entries.stitches(&at.node, &met[place + 1..], encapsulation);
+                let cut = way.up_to_stitch(stitches, leg, encapsulation);
                 return Some(cut.map_or((way, at), |(_, cut)| (cut, to)));
             };
             way = longer;
@@ -339,23 +339,23 @@ impl JoinedWay {
     /// Goes on along a part of another way, up to the farthest of these edges that a header has room for the way to;
     /// none: it has for none. Of headers at the same edge that which leads the farthest.
     #[must_use]
-    pub fn up_to_seam<'s>(
+    pub fn up_to_stitch<'s>(
         &self,
-        seams: impl Iterator<Item = &'s SeamEntry>,
+        stitches: impl Iterator<Item = &'s StitchEntry>,
         Leg { ports, detours, .. }: Leg<'_>,
         encapsulation: Encapsulation,
-    ) -> Option<(&'s SeamEntry, Self)> {
-        let cut = |seam: &'s SeamEntry| {
-            let before = ports.get(..seam.at.into())?.iter().copied();
-            let before: Vec<PortNumber> = before.chain([seam.number]).collect();
-            let is_before = |detour: &&DetourEntry| detour.rejoin <= seam.at;
+    ) -> Option<(&'s StitchEntry, Self)> {
+        let cut = |stitch: &'s StitchEntry| {
+            let before = ports.get(..stitch.at.into())?.iter().copied();
+            let before: Vec<PortNumber> = before.chain([stitch.number]).collect();
+            let is_before = |detour: &&DetourEntry| detour.rejoin <= stitch.at;
             let detours: Vec<DetourEntry> = detours.iter().filter(is_before).cloned().collect();
             // None ends so that is a number of its own.
             let part = Leg { ports: &before, detours: &detours, identities: &[] };
             let way = self.and(part, encapsulation)?;
-            Some((seam, Self { is_cut: true, ..way }))
+            Some((stitch, Self { is_cut: true, ..way }))
         };
-        seams.filter_map(cut).max_by_key(|(seam, _)| (seam.at, seam.to.len()))
+        stitches.filter_map(cut).max_by_key(|(stitch, _)| (stitch.at, stitch.to.len()))
     }
 
     /// Goes on along another way, if a header of this encapsulation has room for all of that; none: it has not. What

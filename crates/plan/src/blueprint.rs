@@ -82,7 +82,7 @@ impl Blueprint {
             ways: &self.ledger.ways,
             detours: &self.ledger.detours,
             borders: &self.ledger.borders,
-            seams: &self.ledger.seams,
+            stitches: &self.ledger.stitches,
             intent: &looked.intent,
             nodes: &looked.nodes,
             switches: &looked.switches,

@@ -4,10 +4,10 @@
 //! An edge is told first, the last on a way before the others: until it runs a program with its header, none leads to
 //! that, and what led to another one stays.
 
-mod seams;
+mod stitches;
 
-pub(crate) use seams::holders as seam_holders;
-pub use seams::{Seam, SeamBooks};
+pub(crate) use stitches::holders as stitch_holders;
+pub use stitches::{Stitch, StitchBooks};
 
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::Ledger;
@@ -88,6 +88,32 @@ struct Unknown {
 /// The borders of a way.
 pub(crate) fn of<'b>(books: &'b BorderBooks, way: Carried<'_>) -> Option<&'b WayBorder> {
     books.get(way.from)?.get(way.to)?.get(&way.port)?.get(&way.by)
+}
+
+/// What the headers on a way are made of.
+#[derive(PartialEq)]
+pub(crate) struct Made<'l> {
+    ports: Option<Vec<PortNumber>>,
+    /// By pass.
+    identities: [Option<Vec<NodeIdentity>>; 2],
+    border: Option<&'l WayBorder>,
+    stitches: Vec<&'l Stitch>,
+}
+
+impl<'l> Made<'l> {
+    pub(crate) fn of(ledger: &'l Ledger, way: Carried<'_>) -> Self {
+        let Carried { from, to, port, .. } = way;
+        let books = (&ledger.ways, &ledger.port_numbers);
+        let divided = |pass| routing::identities(books, from, to, pass).ok();
+        let leads = |stitch: &&Stitch| stitch.entry.to.iter().any(|(_, own)| *own == port);
+        let stitches = ledger.stitches.get(from).into_iter().flat_map(|own| own.iter());
+        Self {
+            ports: routing::ports(books, from, (to, port)),
+            identities: [0, routing::LATER].map(divided),
+            border: of(&ledger.borders, way),
+            stitches: stitches.filter(leads).collect(),
+        }
+    }
 }
 
 /// The nodes whose ways may lead to a header that an edge writes.
@@ -216,7 +242,7 @@ pub(crate) fn why_unwritten(
 pub(crate) fn follow(ledger: &mut Ledger, inventory: &Inventory) {
     let edges = inventory.switches.values().any(NodeFacts::writes_headers);
     let are_left = ledger.port_numbers.values().any(|book| book.has_pathlets());
-    if !edges && !are_left && ledger.borders.is_empty() && ledger.seams.is_empty() {
+    if !edges && !are_left && ledger.borders.is_empty() && ledger.stitches.is_empty() {
         return;
     }
     for (edge, book) in &mut ledger.port_numbers {
@@ -229,7 +255,7 @@ pub(crate) fn follow(ledger: &mut Ledger, inventory: &Inventory) {
     }
     let mut cutting = Cutting::new(ledger, inventory);
     let borders = cutting.all();
-    let seams = cutting.seams();
+    let stitches = cutting.stitches();
     let wanted = cutting.wanted;
     let nothing = BTreeSet::new();
     let with_some = ledger.port_numbers.iter().filter(|(_, book)| book.has_pathlets());
@@ -249,10 +275,10 @@ pub(crate) fn follow(ledger: &mut Ledger, inventory: &Inventory) {
             ledger.borders.insert(node, Arc::new(own));
         }
     }
-    ledger.seams.retain(|node, _| seams.contains_key(node));
-    for (node, own) in seams {
-        if ledger.seams.get(&node) != Some(&own) {
-            ledger.seams.insert(node, own);
+    ledger.stitches.retain(|node, _| stitches.contains_key(node));
+    for (node, own) in stitches {
+        if ledger.stitches.get(&node) != Some(&own) {
+            ledger.stitches.insert(node, own);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The headers of packets on source routes, as edges write them along a path: to which functions each leads, and with
 //! which ports. Knows hops, ways and numbers; refuses to know what is in force where.
 
-use crate::borders::{Carried, Part, Seam, parts};
+use crate::borders::{Carried, Part, Stitch, parts};
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::{Ledger, PathRecord};
 use crate::onward::Onward;
@@ -229,20 +229,22 @@ impl<'p> Walk<'_, 'p> {
             std::iter::once(place).chain(behind(&self.path.hops, place)).collect();
         let ahead: Vec<&'p InstanceEntry> =
             places.iter().map_while(|place| self.instance(*place)).collect();
-        let known = self.ledger.seams.get(from)?.iter();
-        let leads = |seam: &&Seam| {
-            seam.entry.encapsulation == by && seam.entry.from == *at && seam.entry.leads_to(&ahead)
+        let known = self.ledger.stitches.get(from)?.iter();
+        let leads = |stitch: &&Stitch| {
+            stitch.entry.encapsulation == by
+                && stitch.entry.from == *at
+                && stitch.entry.leads_to(&ahead)
         };
-        let known: Vec<&Seam> = known.filter(leads).collect();
-        let entries = known.iter().map(|seam| &seam.entry);
-        let (entry, way) = way.up_to_seam(entries, leg, by)?;
-        let seam = known.iter().find(|seam| seam.entry == *entry)?;
+        let known: Vec<&Stitch> = known.filter(leads).collect();
+        let entries = known.iter().map(|stitch| &stitch.entry);
+        let (entry, way) = way.up_to_stitch(entries, leg, by)?;
+        let stitch = known.iter().find(|stitch| stitch.entry == *entry)?;
         let name =
             |edge: &NodeName| self.inventory.switches.get_key_value(edge).map(|(name, _)| name);
-        let mut headers = vec![Header { from, to: met, edge: name(&seam.edges.first()?.0), way }];
+        let mut headers = vec![Header { from, to: met, edge: name(&stitch.edges.first()?.0), way }];
         let mut legs = places.into_iter().zip(&ahead).take(entry.to.len()).peekable();
         let mut left = leg.ports.len() - usize::from(entry.at);
-        for (place, (edge, number)) in seam.edges.iter().enumerate() {
+        for (place, (edge, number)) in stitch.edges.iter().enumerate() {
             let given = self.ledger.port_numbers.get(edge)?.pathlet_of(*number)?;
             let own = &given.pathlet.ports;
             let (mut taken, mut to) = (0, Vec::new());
@@ -252,7 +254,7 @@ impl<'p> Walk<'_, 'p> {
                 let next = legs.peek().and_then(|(_, next)| self.leg(&instance.node, next));
                 left = next.map_or(0, |(ports, _)| ports.len());
             }
-            let next = seam.edges.get(place + 1).and_then(|(edge, _)| name(edge));
+            let next = stitch.edges.get(place + 1).and_then(|(edge, _)| name(edge));
             // Up to the next edge, whose number is the last.
             left = left.saturating_sub(next.map_or(0, |_| own.len() - taken - 1));
             let way = JoinedWay::new(Leg { ports: own, detours: &[], identities: &[] });

@@ -1,7 +1,7 @@
 //! What a planner must remember between blueprints, also over a restart: the number, the paths and
 //! the identifiers that may not be used yet.
 
-use crate::borders::{BorderBooks, SeamBooks};
+use crate::borders::{BorderBooks, StitchBooks};
 use crate::cables::Cables;
 use crate::inventory::Inventory;
 use crate::paths::Paths;
@@ -290,7 +290,7 @@ pub struct Ledger {
     pub borders: BorderBooks,
     /// Where headers over several functions end between two of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub seams: SeamBooks,
+    pub stitches: StitchBooks,
     /// All paths that any node may still know. They are kept beside it, each on its own.
     #[serde(default, skip_serializing)]
     pub paths: Paths,

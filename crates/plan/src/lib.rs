@@ -58,7 +58,7 @@ mod way_detours;
 mod ways;
 
 pub use blueprint::Blueprint;
-pub use borders::{BorderBooks, NodeBorders, Seam, SeamBooks, WayBorder};
+pub use borders::{BorderBooks, NodeBorders, Stitch, StitchBooks, WayBorder};
 pub use cables::{Cables, ToldLinks, cables, link_reports};
 pub use compare::compare;
 pub use drain::{

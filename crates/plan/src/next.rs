@@ -3,7 +3,7 @@
 use crate::advance::{PreparedGroup, Step};
 use crate::atlas::Atlas;
 use crate::blueprint::Blueprint;
-use crate::borders;
+use crate::borders::{self, Carried, Made};
 use crate::cables::{self, Cables, remembered};
 use crate::graph::{Graphs, groups};
 use crate::index::IndexedIntent;
@@ -87,7 +87,7 @@ fn next_chains(
         Turning { chains, joins: kept.map(|(id, way)| (id, way.joins.clone())).collect() };
     // A path that would lead elsewhere now is not yet known, whatever its nodes acknowledged.
     link(step.ledger, inventory, &turning);
-    learn_routes(previous, step.ledger);
+    learn_routes(previous, step.ledger, inventory);
     for group in prepared {
         step.turn(group);
     }
@@ -97,7 +97,7 @@ fn next_chains(
     if ledger.paths.sends() != previous.ledger.paths.sends() {
         (_, atlas) = route(previous, &mut ledger, inventory);
     }
-    learn_routes(previous, &mut ledger);
+    learn_routes(previous, &mut ledger, inventory);
 
     let programs = previous.following_programs(&ledger, intent, inventory);
     let (slices, programs) = with_all_nodes(previous, slices, programs, intent, inventory);
@@ -109,7 +109,7 @@ fn next_chains(
         || ledger.ways != previous.ledger.ways
         || ledger.detours != previous.ledger.detours
         || ledger.borders != previous.ledger.borders
-        || ledger.seams != previous.ledger.seams
+        || ledger.stitches != previous.ledger.stitches
         || ledger.unserved != previous.ledger.unserved;
     if !has_changed {
         return None;
@@ -124,20 +124,26 @@ fn next_chains(
 }
 
 /// What the nodes of a path that nothing is sent into have learned before was not how its packets go now.
-fn learn_routes(previous: &Blueprint, ledger: &mut Ledger) {
+fn learn_routes(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) {
     let former = &previous.ledger;
     let are_same = (&ledger.ways, &ledger.port_numbers) == (&former.ways, &former.port_numbers);
-    if are_same && ledger.borders == former.borders && ledger.seams == former.seams {
+    if are_same && ledger.borders == former.borders && ledger.stitches == former.stitches {
         return;
     }
     let leads_into_routes = |path: &PathRecord| {
         let mut next = path.branches.iter().filter_map(|rule| ledger.paths.get(&rule.path));
         next.any(|next| next.encapsulation.is_source_route())
     };
+    let is_as_before = |path: &PathRecord| headers_are_same(former, ledger, inventory, path);
+    let leads_as_before = |path: &PathRecord| {
+        let mut next = path.branches.iter().filter_map(|rule| ledger.paths.get(&rule.path));
+        is_as_before(path) && next.all(is_as_before)
+    };
     let waits = |path: &PathRecord| {
         path.phase == PathPhase::Installed
             && (path.encapsulation.is_source_route() || leads_into_routes(path))
             && path.since != ledger.number
+            && !leads_as_before(path)
     };
     let chains = ledger.paths.waiting().flat_map(|chain| ledger.paths.of_chain(chain));
     let waiting = chains.filter(|(_, path)| waits(path)).map(|(id, _)| id);
@@ -147,6 +153,22 @@ fn learn_routes(previous: &Blueprint, ledger: &mut Ledger) {
             path.needs.clear();
         });
     }
+}
+
+/// Are headers on a path made of the same in both ledgers, wherever packets enter it?
+fn headers_are_same(
+    one: &Ledger,
+    other: &Ledger,
+    inventory: &Inventory,
+    path: &PathRecord,
+) -> bool {
+    path.sends().iter().all(|(port, send)| {
+        let mut origins = send.origins(inventory.nodes.keys()).into_iter();
+        origins.all(|from| {
+            let way = Carried { from, to: &send.to, port: *port, by: path.encapsulation };
+            Made::of(one, way) == Made::of(other, way)
+        })
+    })
 }
 
 /// Brings port numbers, cables and ways to what nodes told and paths need. Answers what became of ways, and

@@ -380,7 +380,7 @@ pub(crate) fn note_needs(
                 let onward = over.iter().flat_map(|node| sends.onward().from(node));
                 let holders = onward.map(|way| &way.holder);
                 let cut = borders::holders(&former.borders, &resting.of);
-                let joined = borders::seam_holders(&former.seams, &end.node, end.port);
+                let joined = borders::stitch_holders(&former.stitches, &end.node, end.port);
                 let senders = over.iter().copied().chain(holders).chain(cut).chain(joined);
                 let senders = senders.chain(lagging.iter().copied());
                 resting.senders = senders.map(|node| (node.clone(), needs(node))).collect();
@@ -391,7 +391,17 @@ pub(crate) fn note_needs(
                 identities::senders(&former.ways, node).chain([node]).collect();
             let onward = over.iter().flat_map(|node| sends.onward().from(node));
             let holders = onward.map(|way| &way.holder);
-            let senders = over.iter().copied().chain(holders).chain(lagging.iter().copied());
+            // Edges hold them in headers without being on any way themselves.
+            let gone = former.port_numbers.get(node).map(|book| book.identities());
+            let gone = gone.unwrap_or_default();
+            let divides = |(_, of): (PortNumber, ExitPlace)| match of {
+                ExitPlace::Pathlet(one) => one.identities.iter().any(|own| gone.contains(own)),
+                ExitPlace::Link(_) | ExitPlace::Port(_) => false,
+            };
+            let edges = former.port_numbers.iter();
+            let edges = edges.filter(|(_, book)| book.exits().any(divides)).map(|(edge, _)| edge);
+            let senders = over.iter().copied().chain(holders).chain(edges);
+            let senders = senders.chain(lagging.iter().copied());
             own.note(needs(node), senders.map(|node| (node.clone(), needs(node))).collect());
         }
         if noted != **book {

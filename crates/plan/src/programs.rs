@@ -7,7 +7,7 @@ mod begun;
 mod routes;
 mod update;
 
-use crate::borders::{BorderBooks, SeamBooks};
+use crate::borders::{BorderBooks, StitchBooks};
 use crate::counts::Counts;
 use crate::index::{IndexedIntent, Member, Relation};
 use crate::intent::{Intent, Table, differences};
@@ -97,7 +97,7 @@ pub(crate) struct Sources<'s> {
     pub(crate) ways: &'s WayBooks,
     pub(crate) detours: &'s DetourBooks,
     pub(crate) borders: &'s BorderBooks,
-    pub(crate) seams: &'s SeamBooks,
+    pub(crate) stitches: &'s StitchBooks,
 }
 
 impl<'s> Sources<'s> {
@@ -115,7 +115,7 @@ impl<'s> Sources<'s> {
             ways: &ledger.ways,
             detours: &ledger.detours,
             borders: &ledger.borders,
-            seams: &ledger.seams,
+            stitches: &ledger.stitches,
         }
     }
 }

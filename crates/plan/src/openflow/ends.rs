@@ -83,7 +83,7 @@ impl<'p> Export<'p> {
         let Some(families) = self.families.get(&path.id) else { return Ok(()) };
         why_unwritten(path.encapsulation).map_or(Ok(()), Err)?;
         if to.speaks.is_some() {
-            return Err("the function gets the header of another encapsulation".into());
+            return Err("the function reads headers itself".into());
         }
         let port = self.entries.ports.get(port).ok_or("the port is not there")?;
         let ether_type = match families.iter().collect::<Vec<_>>().as_slice() {

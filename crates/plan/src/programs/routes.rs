@@ -1,7 +1,7 @@
 //! Port numbers and routes in programs: which entries differ where numbers, ways or whoever sends differ.
 
 use super::update::{Update, set};
-use crate::borders::{SeamBooks, WayBorder};
+use crate::borders::{StitchBooks, WayBorder};
 use crate::inventory::NodeFacts;
 use crate::onward::Onward;
 use crate::port_numbers::{NumberBooks, PortNumbers, changed};
@@ -143,20 +143,21 @@ impl Update<'_> {
     }
 
     /// Where headers of nodes end between functions, where that is another place.
-    pub(super) fn take_seams(&mut self) {
-        let (from, to) = (self.from.seams, self.to.seams);
+    pub(super) fn take_stitches(&mut self) {
+        let (from, to) = (self.from.stitches, self.to.stitches);
         for node in changed(from, to) {
             let Some(entries) = self.programs.entries_mut(node) else { continue };
-            let own = |books: &'_ SeamBooks| {
+            let own = |books: &'_ StitchBooks| {
                 let own = books.get(node).into_iter().flat_map(|own| own.iter());
-                own.map(|seam| (seam.entry.key(), seam.entry.clone())).collect::<BTreeMap<_, _>>()
+                own.map(|stitch| (stitch.entry.key(), stitch.entry.clone()))
+                    .collect::<BTreeMap<_, _>>()
             };
             let (former, mut now) = (own(from), own(to));
             for key in former.into_keys().filter(|key| !now.contains_key(key)) {
-                entries.seams.remove(&key);
+                entries.stitches.remove(&key);
             }
             while let Some((key, entry)) = now.pop_first() {
-                set(&mut entries.seams, key, Some(entry));
+                set(&mut entries.stitches, key, Some(entry));
             }
         }
     }

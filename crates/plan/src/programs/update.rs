@@ -82,7 +82,7 @@ impl<'u> Update<'u> {
         self.take_paths();
         self.take_routes();
         self.take_onward();
-        self.take_seams();
+        self.take_stitches();
         for chain in std::mem::take(&mut self.chains) {
             self.make_pins(chain);
             self.make_chain(chain);

@@ -17,6 +17,7 @@ use catena_model::status::{ChainState, PathHeader};
 use catena_model::topology::PortNumber;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 const SAFE: Encapsulation = Encapsulation::SourceRouteSafe9;
 
@@ -357,6 +358,24 @@ fn numbers_of_headers_rest_and_go_and_leave_nothing() {
     assert!(world.blueprint.ledger.port_numbers[&switch(6)].resting().is_empty());
     let exits = |running: &BTreeMap<NodeName, NodeProgram>| running[&switch(6)].exits.clone();
     assert_eq!(exits(&programs(&world)), exits(&before));
+}
+
+#[test]
+fn identities_wait_for_edges_that_hold_them_in_headers() {
+    let (mut world, fabric) = row(70);
+    mark(&mut world, &[60], true);
+    let chain = chain_by(&mut world, 1, &[12], Encapsulation::SourceRoutePolka);
+    fabric.settle(&mut world);
+    assert_active(&world, chain);
+    assert_eq!(pathlets(&programs(&world)[&switch(60)]).len(), 1);
+    let gone = switch(65);
+    world.inventory.switches.get_mut(&gone).unwrap().links = Some(Arc::default());
+    world.plan();
+    let book = serde_json::to_value(&world.blueprint.ledger.port_numbers[&gone]).unwrap();
+    let senders = book["identities"]["rest"]["senders"].as_object().unwrap();
+    let names: BTreeSet<&str> = senders.keys().map(String::as_str).collect();
+    assert!(names.contains("switch60") && names.contains("host1"), "{names:?}");
+    assert!(!names.contains("switch61"), "what holds none of them is not waited for: {names:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{
     Balance, BorderEntry, ChainEntry, DetourEntry, ExitEntry, ExitPlace, HopEntry, HopKind,
     IdentityEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, NodeIdentity, OnwardEntry,
-    PathEntry, PinEntry, PortEntry, PortRole, RouteEntry, RuleEntry, SeamEntry, SetupEntry,
+    PathEntry, PinEntry, PortEntry, PortRole, RouteEntry, RuleEntry, SetupEntry, StitchEntry,
     TunnelEntry,
 };
 use catena_model::resource::{FailurePolicy, Network, OwnTraffic, Port};
@@ -118,18 +118,18 @@ fn routes(ledger: &Ledger, inventory: &Inventory, node: &NodeName) -> Vec<RouteE
 }
 
 /// Where headers over several functions end between two of them: at edges that know what to write there.
-fn seams(ledger: &Ledger, node: &NodeName) -> Vec<SeamEntry> {
-    let own = ledger.seams.get(node).into_iter().flat_map(|own| own.iter());
-    let seam = |seam: &crate::Seam| {
-        let SeamEntry { from, to, at, number, .. } = &seam.entry;
+fn stitches(ledger: &Ledger, node: &NodeName) -> Vec<StitchEntry> {
+    let own = ledger.stitches.get(node).into_iter().flat_map(|own| own.iter());
+    let stitch = |stitch: &crate::Stitch| {
+        let StitchEntry { from, to, at, number, .. } = &stitch.entry;
         let edge = &ledger.ways[from][&to[0].0][usize::from(*at)].node;
-        assert_eq!(seam.edges[0], (edge.clone(), *number));
-        for (edge, number) in &seam.edges {
+        assert_eq!(stitch.edges[0], (edge.clone(), *number));
+        for (edge, number) in &stitch.edges {
             assert!(ledger.port_numbers[edge].pathlet_of(*number).unwrap().is_known);
         }
-        seam.entry.clone()
+        stitch.entry.clone()
     };
-    own.map(seam).collect()
+    own.map(stitch).collect()
 }
 
 /// Where headers of a node end that have no room for the whole of its ways: at edges that know what to write there.
@@ -296,7 +296,7 @@ fn program(
     program.routes = routes(ledger, inventory, node);
     program.onward = onward(ledger, inventory, node);
     program.borders = borders(ledger, node);
-    program.seams = seams(ledger, node);
+    program.stitches = stitches(ledger, node);
     add_paths(&mut program, ledger, inventory);
     add_networks(&mut program, intent);
     Some(program)

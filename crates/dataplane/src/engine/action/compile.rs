@@ -97,7 +97,8 @@ impl Maker<'_> {
         let (owner, _) = self.slots.owner(slot);
         let exit = ActionExit::Link { node, number, slot, owner };
         let header = RouteHeader::of_headed(by, route).ok_or(DropReason::NoRoute)?;
-        let header = header.with_seams(by, self.tables.entries.seams_to(&self.tables.node, to, by));
+        let header =
+            header.with_stitches(by, self.tables.entries.stitches_to(&self.tables.node, to, by));
         let instance = u16::try_from(place).map_err(|_| DropReason::NoInstance)?;
         let rewrite = Rewrite::Route { header, instance };
         let is_repeated = self.is_alike(hop);

@@ -97,7 +97,14 @@ impl Carried {
     /// gives way to it. None: there is no room.
     pub(super) fn keep_beside(&mut self, content: &[u8], path: PathId) -> Option<CarriedRef> {
         let name = self.keep_in(content, path, false).ok()?;
-        *self.brought.get_mut(name.place as usize)? = self.tables;
+        let place = name.place as usize;
+        *self.brought.get_mut(place)? = self.tables;
+        // A function of another path may have guessed it and brought it first.
+        let former = std::mem::replace(self.paths.get_mut(place)?, path.0);
+        if former != path.0 {
+            self.shares.give_back_by(&former);
+            self.shares.take(path.0);
+        }
         Some(name)
     }
 
@@ -305,6 +312,11 @@ mod tests {
         assert_eq!((rest.is_some(), carried.brought(&content(2), A)), (true, rest));
         assert_eq!(carried.brought(&content(3), A), None);
         assert_eq!(carried.brought(&content(2), B), None, "on another path");
+        // Guessed by a function of another path before.
+        carried.keep(&content(4), B).unwrap();
+        let rest = carried.keep_beside(&content(4), A);
+        assert_eq!((rest.is_some(), carried.brought(&content(4), A)), (true, rest));
+        let rest = carried.keep_beside(&content(2), A);
         carried.turn_tables();
         assert_eq!(carried.brought(&content(2), A), None);
         assert_eq!(carried.keep_beside(&content(2), A), rest);

@@ -12,7 +12,7 @@ use super::{
 };
 use catena_model::explain::HeaderLayer;
 use catena_model::limits::{ROUTE_DETOUR_BYTES_MAX, ROUTE_PORTS_MAX};
-use catena_model::program::{DetourEntry, RouteEntry, SeamEntry};
+use catena_model::program::{DetourEntry, RouteEntry, StitchEntry};
 use catena_model::resource::Encapsulation;
 use catena_model::topology::PortNumber;
 use catena_model::{DropReason, PathId};
@@ -202,12 +202,12 @@ impl RouteHeader {
 
     /// The same, and the edges on its way at which headers over several functions may end.
     #[must_use]
-    pub(crate) fn with_seams<'s>(
+    pub(crate) fn with_stitches<'s>(
         self,
         encapsulation: Encapsulation,
-        seams: impl Iterator<Item = &'s SeamEntry>,
+        stitches: impl Iterator<Item = &'s StitchEntry>,
     ) -> Self {
-        let ends: Box<[_]> = seams.map(|seam| (seam.at, seam.number.get())).collect();
+        let ends: Box<[_]> = stitches.map(|stitch| (stitch.at, stitch.number.get())).collect();
         let longest_behind = if ends.is_empty() { 0 } else { longest_of_edges(encapsulation) };
         Self { ends, longest_behind, ..self }
     }

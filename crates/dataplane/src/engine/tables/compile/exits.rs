@@ -37,15 +37,16 @@ impl Following<'_> {
         let routes = edits(&self.former.entries.routes, &self.entries.routes);
         let borders = edits(&self.former.entries.borders, &self.entries.borders);
         let cut = borders.iter().map(|((_, port, _), ..)| *port);
-        let seams = edits(&self.former.entries.seams, &self.entries.seams);
-        for (_, _, seam) in &seams {
-            let before = seam.filter(|seam| seam.at == 0).and_then(|seam| seam.to.first());
+        let stitches = edits(&self.former.entries.stitches, &self.entries.stitches);
+        for (_, _, stitch) in &stitches {
+            let before =
+                stitch.filter(|stitch| stitch.at == 0).and_then(|stitch| stitch.to.first());
             if let Some((_, to)) = before {
                 return Err(CompileError::BorderBesideRoute { to: *to, at: 0 });
             }
         }
-        let seams = seams.iter().filter_map(|((_, to, ..), ..)| to.first());
-        let cut = cut.chain(seams.map(|(_, port)| *port));
+        let stitches = stitches.iter().filter_map(|((_, to, ..), ..)| to.first());
+        let cut = cut.chain(stitches.map(|(_, port)| *port));
         let turned: BTreeSet<PortId> =
             routes.iter().map(|((_, port), ..)| *port).chain(cut).collect();
         if !are_others && turned.is_empty() {

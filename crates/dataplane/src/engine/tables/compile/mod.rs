@@ -187,7 +187,7 @@ fn check_lengths(entries: &Entries) -> Result<(), CompileError> {
     at_most("set-ups", entries.setups.len(), NODE_PATHS_MAX)?;
     at_most("routes", entries.routes.len(), NODE_PATHS_MAX)?;
     at_most("borders of routes", entries.borders.len(), NODE_PATHS_MAX)?;
-    at_most("edges on ways over functions", entries.seams.len(), NODE_PATHS_MAX)?;
+    at_most("edges on ways over functions", entries.stitches.len(), NODE_PATHS_MAX)?;
     at_most("ways between other nodes", entries.onward.len(), NODE_ONWARD_MAX)?;
     at_most("slices", entries.slices.len(), NODE_SLICES_MAX)?;
     at_most("paths of slices", entries.slice_paths.len(), NODE_SLICES_MAX)
@@ -226,7 +226,7 @@ fn check_lists(program: &NodeProgram, entries: &Entries) -> Result<(), CompileEr
     twice("border of a route to port", &program.borders, entries.borders.len(), |entry| {
         format!("{} of node {} in {}", entry.to, entry.node, entry.encapsulation.name())
     })?;
-    twice("edge on a way over functions", &program.seams, entries.seams.len(), |entry| {
+    twice("edge on a way over functions", &program.stitches, entries.stitches.len(), |entry| {
         format!("{:?}", entry.key())
     })
 }

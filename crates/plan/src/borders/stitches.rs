@@ -11,9 +11,9 @@ use crate::ledger::PathRecord;
 use crate::{routing, way_detours};
 use catena_model::NodeName;
 use catena_model::limits::NODE_PATHS_MAX;
-use catena_model::program::{HopKind, InstanceEntry, Pathlet, SeamEntry};
-use catena_model::seam::SEAMS_SINCE_PROTOCOL;
+use catena_model::program::{HopKind, InstanceEntry, Pathlet, StitchEntry};
 use catena_model::source_route::{self, JoinedWay, behind};
+use catena_model::stitch::STITCHES_SINCE_PROTOCOL;
 use catena_model::topology::{CableEnd, PortNumber};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,26 +23,27 @@ use std::sync::Arc;
 /// far as there are more, headers end at functions.
 const COMBINATIONS_MAX: usize = 8;
 
-/// The seams that each node knows.
-pub type SeamBooks = BTreeMap<NodeName, Arc<BTreeSet<Seam>>>;
+/// The stitches that each node knows.
+pub type StitchBooks = BTreeMap<NodeName, Arc<BTreeSet<Stitch>>>;
 
 /// Where a header ends, and which follow until one ends at a function.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Seam {
+pub struct Stitch {
     /// As the node is told of it.
     #[serde(flatten)]
-    pub entry: SeamEntry,
+    pub entry: StitchEntry,
     /// The edges that write these, and the numbers by which they know them.
     pub edges: Vec<(NodeName, PortNumber)>,
 }
 
 /// The nodes whose headers may lead to one that an edge writes.
 pub(crate) fn holders<'b>(
-    books: &'b SeamBooks,
+    books: &'b StitchBooks,
     edge: &NodeName,
     number: PortNumber,
 ) -> impl Iterator<Item = &'b NodeName> {
-    let leads = move |seam: &Seam| seam.edges.iter().any(|(at, own)| (at, *own) == (edge, number));
+    let leads =
+        move |stitch: &Stitch| stitch.edges.iter().any(|(at, own)| (at, *own) == (edge, number));
     books.iter().filter(move |(_, own)| own.iter().any(leads)).map(|(node, _)| node)
 }
 
@@ -67,7 +68,7 @@ enum End {
 
 impl<'c> Cutting<'c> {
     /// Those of all paths.
-    pub(super) fn seams(&mut self) -> SeamBooks {
+    pub(super) fn stitches(&mut self) -> StitchBooks {
         let mut found = BTreeMap::new();
         let ledger = self.ledger;
         if self.inventory.switches.values().any(NodeFacts::writes_headers) {
@@ -76,13 +77,17 @@ impl<'c> Cutting<'c> {
                 path.encapsulation.is_source_route() && !path.encapsulation.needs_identities()
             };
             for path in ledger.paths.values().filter(has_ports) {
-                self.seams_of(path, &mut found);
+                self.stitches_of(path, &mut found);
             }
         }
         found.into_iter().map(|(node, own)| (node, Arc::new(own))).collect()
     }
 
-    fn seams_of(&mut self, path: &'c PathRecord, found: &mut BTreeMap<NodeName, BTreeSet<Seam>>) {
+    fn stitches_of(
+        &mut self,
+        path: &'c PathRecord,
+        found: &mut BTreeMap<NodeName, BTreeSet<Stitch>>,
+    ) {
         let starts = path.starts(std::iter::empty());
         let mut open: Vec<(&NodeName, usize)> = starts.iter().map(|node| (*node, 0)).collect();
         if path.starts(self.inventory.nodes.keys()).len() > starts.len() {
@@ -99,18 +104,18 @@ impl<'c> Cutting<'c> {
                 let local = met.first().filter(|(_, one)| one.node == *writer);
                 open.extend(match local {
                     Some((place, one)) => Some((&one.node, place + 1)),
-                    None => self.seams_from(path, (writer, &met), found),
+                    None => self.stitches_from(path, (writer, &met), found),
                 });
             }
         }
     }
 
     /// Those of the headers that follow one that a node writes. Answers where one ends at a function.
-    fn seams_from(
+    fn stitches_from(
         &mut self,
         path: &'c PathRecord,
         (writer, met): (&'c NodeName, &[(usize, &'c InstanceEntry)]),
-        found: &mut BTreeMap<NodeName, BTreeSet<Seam>>,
+        found: &mut BTreeMap<NodeName, BTreeSet<Stitch>>,
     ) -> Option<(&'c NodeName, usize)> {
         let legs = self.legs(path, writer, met);
         let (mut start, mut starts) = ((0, 0), Vec::new());
@@ -135,16 +140,16 @@ impl<'c> Cutting<'c> {
             let Ok(at) = u8::try_from(at) else { break };
             let from = legs[leg].from;
             let (encapsulation, to) = (path.encapsulation, to.collect());
-            let entry = SeamEntry { from: from.clone(), to, encapsulation, at, number };
-            let seam = Seam { entry, edges: edges.clone() };
+            let entry = StitchEntry { from: from.clone(), to, encapsulation, at, number };
+            let stitch = Stitch { entry, edges: edges.clone() };
             // Who writes the header that ends there; the node of the function before takes what is left of it.
             let first = Some(writer).filter(|_| number_of_edges == 0);
             for holder in first.into_iter().chain([from]) {
                 let facts = self.inventory.nodes.get(holder);
-                if facts.is_some_and(|facts| facts.protocol >= SEAMS_SINCE_PROTOCOL) {
+                if facts.is_some_and(|facts| facts.protocol >= STITCHES_SINCE_PROTOCOL) {
                     let own = found.entry(holder.clone()).or_default();
                     if own.len() < NODE_PATHS_MAX {
-                        own.insert(seam.clone());
+                        own.insert(stitch.clone());
                     }
                 }
             }

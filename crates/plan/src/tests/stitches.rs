@@ -11,9 +11,9 @@ use catena_model::entry::Entries;
 use catena_model::id::ChainId;
 use catena_model::program::{ExitPlace, InstanceEntry};
 use catena_model::resource::Encapsulation;
-use catena_model::seam::SEAMS_SINCE_PROTOCOL;
 use catena_model::source_route::{JoinedWay, behind};
 use catena_model::status::PathHeader;
+use catena_model::stitch::STITCHES_SINCE_PROTOCOL;
 use catena_model::topology::PortNumber;
 use proptest::prelude::*;
 
@@ -76,9 +76,10 @@ fn is_taken(
         None => left.len() >= own.ports.len(),
         Some(place) => {
             let to = (&next.node, next.ingress);
-            let mut seams = entries.seams_to(&program.node, to, by);
+            let mut stitches = entries.stitches_to(&program.node, to, by);
             place + 1 == left.len()
-                && seams.any(|seam| (usize::from(seam.at), seam.number) == (place, left[place]))
+                && stitches
+                    .any(|stitch| (usize::from(stitch.at), stitch.number) == (place, left[place]))
         }
     }
 }
@@ -196,7 +197,7 @@ fn a_header_leads_over_a_function_and_ends_at_an_edge_whose_header_leads_over_th
     assert_eq!(carried(&world, &fabric, chain, SAFE), 3);
     // The first host, and the nodes of the functions in the midst.
     let running = programs(&world);
-    let known: Vec<usize> = (1..=HOSTS).map(|host| running[&node(host)].seams.len()).collect();
+    let known: Vec<usize> = (1..=HOSTS).map(|host| running[&node(host)].stitches.len()).collect();
     assert_eq!(known.iter().sum::<usize>(), 3, "{known:?}");
 }
 
@@ -213,7 +214,7 @@ fn what_an_edge_does_not_know_no_header_leads_to_and_the_chain_is_carried_withou
     assert_active(&world, chain);
     assert_eq!(headers(&world, chain), before);
     assert_eq!(carried(&world, &fabric, chain, SAFE), 3);
-    assert!(programs(&world).values().all(|program| program.seams.is_empty()));
+    assert!(programs(&world).values().all(|program| program.stitches.is_empty()));
     world.inventory.switches.values_mut().for_each(|facts| facts.is_connected = true);
     acknowledge_everywhere(&mut world);
     fabric.settle(&mut world);
@@ -221,11 +222,11 @@ fn what_an_edge_does_not_know_no_header_leads_to_and_the_chain_is_carried_withou
     carried(&world, &fabric, chain, SAFE);
     // A node of a version that knows of none is told of none.
     for facts in world.inventory.nodes.values_mut() {
-        facts.protocol = SEAMS_SINCE_PROTOCOL - 1;
+        facts.protocol = STITCHES_SINCE_PROTOCOL - 1;
     }
     fabric.settle(&mut world);
     assert_active(&world, chain);
-    assert!(programs(&world).values().all(|program| program.seams.is_empty()));
+    assert!(programs(&world).values().all(|program| program.stitches.is_empty()));
     assert_eq!(headers(&world, chain), before);
 }
 
@@ -234,19 +235,19 @@ fn whoever_holds_a_header_that_went_is_waited_for_before_its_number_is_anothers(
     let (mut world, fabric) = world(|_| true);
     let chain = chain_by(&mut world, 1, &[13, 14, 15], SAFE);
     fabric.settle(&mut world);
-    let seams = world.blueprint.ledger.seams[&node(1)].clone();
-    let edges: Vec<_> = seams.iter().flat_map(|seam| seam.edges.clone()).collect();
+    let stitches = world.blueprint.ledger.stitches[&node(1)].clone();
+    let edges: Vec<_> = stitches.iter().flat_map(|stitch| stitch.edges.clone()).collect();
     assert_eq!(edges.len(), 2);
     carry(&mut world, chain, Encapsulation::Nsh);
     fabric.settle(&mut world);
     world.drain_all();
     fabric.settle(&mut world);
-    assert!(world.blueprint.ledger.seams.is_empty());
+    assert!(world.blueprint.ledger.stitches.is_empty());
     for (edge, number) in edges {
         let resting = &world.blueprint.ledger.port_numbers[&edge].resting()[&number];
         assert!(resting.senders.contains_key(&node(1)), "{resting:?}");
     }
-    assert!(programs(&world).values().all(|program| program.seams.is_empty()));
+    assert!(programs(&world).values().all(|program| program.stitches.is_empty()));
 }
 
 proptest! {

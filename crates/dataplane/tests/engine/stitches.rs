@@ -7,7 +7,7 @@ use crate::scene::{CHAINED_PORT, packet, packet_v6};
 use crate::town::{Town, link_name, node_name};
 use catena_dataplane::engine::Tables;
 use catena_model::limits::WAY_FLUSH_MS;
-use catena_model::program::{ExitEntry, ExitPlace, NodeProgram, Pathlet, SeamEntry};
+use catena_model::program::{ExitEntry, ExitPlace, NodeProgram, Pathlet, StitchEntry};
 use catena_model::resource::Encapsulation;
 use catena_model::topology::PortNumber;
 
@@ -31,9 +31,9 @@ fn town(by: Encapsulation) -> Town {
 }
 
 /// The header of the first node, and what is left of it, end at the switch on the way to the third host.
-fn seam(town: &Town, by: Encapsulation) -> SeamEntry {
+fn stitch(town: &Town, by: Encapsulation) -> StitchEntry {
     let port = |name: &str| town.port_named(name).id;
-    SeamEntry {
+    StitchEntry {
         from: node_name(1),
         to: vec![(node_name(2), port("v4.in")), (node_name(1), port("v3.in"))],
         encapsulation: by,
@@ -60,12 +60,12 @@ fn edge(town: &Town) -> NodeProgram {
 }
 
 /// These hosts know of the edge.
-fn seamed(by: Encapsulation, knowing: &[usize]) -> Rig {
+fn stitched(by: Encapsulation, knowing: &[usize]) -> Rig {
     let mut rig = Rig::new(town(by));
     rig.apply_program(SWITCH, &edge(&rig.town));
     for host in knowing {
         let mut program = rig.town.program(*host);
-        program.seams.push(seam(&rig.town, by));
+        program.stitches.push(stitch(&rig.town, by));
         rig.apply_program(*host, &program);
     }
     rig.sleep(WAY_FLUSH_MS);
@@ -76,7 +76,7 @@ fn seamed(by: Encapsulation, knowing: &[usize]) -> Rig {
 #[test]
 fn what_is_left_behind_a_function_ends_at_an_edge_whose_header_leads_over_the_next() {
     for by in SHORT {
-        let mut rig = seamed(by, &[0, 1]);
+        let mut rig = stitched(by, &[0, 1]);
         let mut by_nsh = Rig::new(star_of(Encapsulation::Nsh, HOPS));
         let [v2, v4, v3] = ["v2.in", "v4.in", "v3.in"].map(|port| number_of(&rig.town, port));
         for sent in [packet(&rig.town, CHAINED_PORT), packet_v6(&rig.town, CHAINED_PORT)] {
@@ -106,7 +106,7 @@ fn what_is_left_behind_a_function_ends_at_an_edge_whose_header_leads_over_the_ne
 #[test]
 fn a_node_that_does_not_know_of_the_edge_writes_a_header_of_its_own() {
     for by in SHORT {
-        let mut rig = seamed(by, &[0]);
+        let mut rig = stitched(by, &[0]);
         let v4 = number_of(&rig.town, "v4.in");
         rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
         let frame = rig.take(&link_name(1, 7)).remove(0);
@@ -114,11 +114,11 @@ fn a_node_that_does_not_know_of_the_edge_writes_a_header_of_its_own() {
         assert_eq!(ports, [5, 5, 3, v4], "{}", by.name());
         assert_eq!(rig.take("D").len(), 1);
         // Nor does it where its header is for other instances.
-        let mut rig = seamed(by, &[1]);
+        let mut rig = stitched(by, &[1]);
         let mut program = rig.town.program(0);
-        let mut other = seam(&rig.town, by);
+        let mut other = stitch(&rig.town, by);
         other.to[1].1 = rig.town.port_named("v2.in").id;
-        program.seams.push(other);
+        program.stitches.push(other);
         rig.apply_program(0, &program);
         rig.sleep(WAY_FLUSH_MS);
         rig.send("S", &packet(&rig.town, CHAINED_PORT).frame());
@@ -136,9 +136,9 @@ fn an_edge_before_the_way_or_said_twice_is_refused() {
         change(&mut program);
         Tables::compile(&program).map(drop).unwrap_err().to_string()
     };
-    let own = seam(&town, SHORT[0]);
-    let before = refused(&|program| program.seams = vec![SeamEntry { at: 0, ..own.clone() }]);
+    let own = stitch(&town, SHORT[0]);
+    let before = refused(&|program| program.stitches = vec![StitchEntry { at: 0, ..own.clone() }]);
     assert!(before.contains("shall end behind 0 of its ports"), "{before}");
-    let twice = refused(&|program| program.seams = vec![own.clone(), own.clone()]);
+    let twice = refused(&|program| program.stitches = vec![own.clone(), own.clone()]);
     assert!(twice.contains("edge on a way over functions"), "{twice}");
 }

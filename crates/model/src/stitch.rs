@@ -1,5 +1,5 @@
-//! Where headers over several functions end between two of them: at an edge, which writes the next one. Knows ways by
-//! their ends; refuses to know which flows go along them.
+//! Where headers over several functions end between two of them: at an edge, which stitches the next one to them (as
+//! RFC 5150 stitches paths of labels). Knows ways by their ends; refuses to know which flows go along them.
 
 use crate::entry::Entries;
 use crate::id::{NodeName, PortId};
@@ -9,12 +9,12 @@ use crate::topology::PortNumber;
 use serde::{Deserialize, Serialize};
 
 /// The version of the protocol since which nodes end headers over several functions at edges.
-pub const SEAMS_SINCE_PROTOCOL: u32 = 12;
+pub const STITCHES_SINCE_PROTOCOL: u32 = 12;
 
 /// An edge on the way to a function at which a header may end, because another one goes on there to that function, and
 /// to those behind it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct SeamEntry {
+pub struct StitchEntry {
     /// Where the way begins: at this node, or at another with the function before.
     pub from: NodeName,
     /// The ports of all functions that come before a header ends at one, the first of which the way is to. Only flows
@@ -28,13 +28,13 @@ pub struct SeamEntry {
     pub number: PortNumber,
 }
 
-/// What a seam is found by.
-pub type SeamKey = (NodeName, Vec<(NodeName, PortId)>, Encapsulation, u8);
+/// What a stitch is found by.
+pub type StitchKey = (NodeName, Vec<(NodeName, PortId)>, Encapsulation, u8);
 
-impl SeamEntry {
+impl StitchEntry {
     /// What it is found by.
     #[must_use]
-    pub fn key(&self) -> SeamKey {
+    pub fn key(&self) -> StitchKey {
         (self.from.clone(), self.to.clone(), self.encapsulation, self.at)
     }
 
@@ -49,30 +49,30 @@ impl SeamEntry {
 }
 
 impl Entries {
-    /// The seams on the way from a node to a port of another, whatever functions come behind.
-    pub fn seams_to(
+    /// The stitches on the way from a node to a port of another, whatever functions come behind.
+    pub fn stitches_to(
         &self,
         from: &NodeName,
         (node, port): (&NodeName, PortId),
         encapsulation: Encapsulation,
-    ) -> impl Iterator<Item = &SeamEntry> {
+    ) -> impl Iterator<Item = &StitchEntry> {
         let first = (node.clone(), port);
         let least = (from.clone(), vec![first.clone()], Encapsulation::ALL[0], 0);
         let from = from.clone();
-        let all = self.seams.range(least..).map(|(_, seam)| &**seam);
-        all.take_while(move |seam| seam.from == from && seam.to.first() == Some(&first))
-            .filter(move |seam| seam.encapsulation == encapsulation)
+        let all = self.stitches.range(least..).map(|(_, stitch)| &**stitch);
+        all.take_while(move |stitch| stitch.from == from && stitch.to.first() == Some(&first))
+            .filter(move |stitch| stitch.encapsulation == encapsulation)
     }
 
     /// Those for flows that meet these instances.
-    pub fn seams<'e>(
+    pub fn stitches<'e>(
         &'e self,
         from: &NodeName,
         met: &'e [&InstanceEntry],
         encapsulation: Encapsulation,
-    ) -> impl Iterator<Item = &'e SeamEntry> {
+    ) -> impl Iterator<Item = &'e StitchEntry> {
         let first = met.first().map(|one| (&one.node, one.ingress));
-        let all = first.map(|first| self.seams_to(from, first, encapsulation));
-        all.into_iter().flatten().filter(|seam| seam.leads_to(met))
+        let all = first.map(|first| self.stitches_to(from, first, encapsulation));
+        all.into_iter().flatten().filter(|stitch| stitch.leads_to(met))
     }
 }
