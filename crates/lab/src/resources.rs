@@ -5,14 +5,16 @@ use crate::error::{LabError, Result};
 use crate::supervisor::{LabStatus, Started, status};
 use crate::vocabulary::{Lab, LinkEnd};
 use crate::wiring::{PortPlan, WiringPlan};
+use catena_client::deploy::Deployed;
 use catena_client::{Client, ClientError, Kind};
 use catena_model::discovery::LinkReport;
-use catena_model::status::NodeReport;
+use catena_model::status::{ChainState, ChainStatus, NodeReport};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long nodes may take to connect, to have all their ports, or to find all their cables.
+/// How long nodes may take to connect, to have all their ports, to find all their cables, or to lay a
+/// chain.
 pub(crate) const NODES_WAIT: Duration = Duration::from_secs(20);
 /// Pause between two looks.
 const NODES_PAUSE: Duration = Duration::from_millis(20);
@@ -90,6 +92,21 @@ pub(crate) fn wait_for_nodes(
 /// Waits until every cable between nodes is found by both of its ends.
 pub(crate) fn wait_for_cables(client: &Client, started: &Started, lab: &Lab) -> Result<()> {
     wait(started, lab, &|| Ok(first_unfound(&client.links()?, lab)))
+}
+
+/// Waits until a chain that the controller is still laying is there, or cannot be; answers how it is then.
+pub(crate) fn wait_for_chain(
+    client: &Client,
+    started: &Started,
+    lab: &Lab,
+    deployed: &Deployed,
+) -> Result<ChainStatus> {
+    let building = |status: ChainStatus| {
+        let is_building = status.state == ChainState::Building;
+        is_building.then(|| format!("chain '{}' is being built: {}", deployed.name, status.reason))
+    };
+    wait(started, lab, &|| Ok(building(client.chain(&deployed.chain)?.status)))?;
+    Ok(client.chain(&deployed.chain)?.status)
 }
 
 /// Waits until nothing is missing; what it is, is said when it takes too long.

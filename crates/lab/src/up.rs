@@ -2,13 +2,16 @@
 //! down; refuses to know experiments.
 
 use crate::error::{LabError, Result};
-use crate::resources::{declare, not_connected, not_settled, wait_for_cables, wait_for_nodes};
+use crate::resources::{
+    declare, not_connected, not_settled, wait_for_cables, wait_for_chain, wait_for_nodes,
+};
 use crate::supervisor::{Doorway, StartOptions, Started};
 use crate::vocabulary::{Lab, LabChain};
 use crate::wiring::{self, WiringPlan};
 use catena_client::Client;
 use catena_client::deploy::{ChainDocument, Deployed, Deployment};
 use catena_model::resource::Encapsulation;
+use catena_model::status::ChainState;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -112,7 +115,12 @@ impl RunningLab {
             encapsulation: encapsulation.or(chain.document.encapsulation),
             ..chain.document.clone()
         };
-        let deployed = Deployment::deploy(&self.client, &document)?;
+        let mut deployed = Deployment::deploy(&self.client, &document)?;
+        if deployed.status == ChainState::Building.name() {
+            let status = wait_for_chain(&self.client, &self.started, &self.lab, &deployed)?;
+            deployed.status = status.state.name().into();
+            deployed.status_reason = status.reason;
+        }
         if deployed.status != "active" {
             let reason = format!(
                 "chain '{}' is {}: {}",

@@ -90,6 +90,6 @@ pub use slices::{
     SliceBlock, SliceBook, SliceDrainWatch, SlicePath, SlicePhase, is_slice_withdrawn,
     slice_status, slices_draining,
 };
-pub use status::{chain_status, drain_reason, is_withdrawn};
+pub use status::{can_be_laid, chain_status, drain_reason, is_withdrawn};
 pub use way_detours::{DetourBooks, NodeDetours, WayDetour, WayDetours};
 pub use ways::{NodeWays, WayBooks};

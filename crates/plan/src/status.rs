@@ -66,6 +66,23 @@ pub fn chain_status(
     }
 }
 
+/// Does nothing declared stand in the way of a chain, so that it comes into force by waiting alone?
+#[must_use]
+pub fn can_be_laid(
+    current: &Blueprint,
+    intent: &Intent,
+    inventory: &Inventory,
+    chain: ChainId,
+) -> bool {
+    let Some(declared) = intent.chains.get(&chain) else { return false };
+    let graphs = Graphs::with_slices(intent, current.slices.places());
+    let seed = current.ledger.choice_seed;
+    let roads = Roads::new(&current.ledger.cables, inventory, seed, Atlas::default());
+    let ledger = (&*current.ledger, &roads);
+    render_routed((intent, inventory, &graphs), ledger, declared).is_ok()
+        && held_up(ledger, (intent, inventory, &graphs), chain).is_none()
+}
+
 /// Which other chain of its graph a chain waits for, and why.
 fn held_up(
     ledger: (&Ledger, &Roads<'_>),

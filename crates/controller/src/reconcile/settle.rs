@@ -201,7 +201,16 @@ fn is_on_its_way(now: &Situation, chain: ChainId) -> bool {
     if waits_for.iter().any(|node| refuses(&now.inventory, node)) {
         return false;
     }
-    !waits_for.is_empty() || prospects.contains(&Prospect::Undecided)
+    !waits_for.is_empty() || prospects.contains(&Prospect::Undecided) || is_being_laid(now, chain)
+}
+
+/// Is the next step of a chain the planner's own: a path that has no identifier yet, or one that every
+/// node knows and whose classifiers are about to turn?
+fn is_being_laid(now: &Situation, chain: ChainId) -> bool {
+    let (blueprint, intent, inventory) = (&now.blueprint, &now.intent, &now.inventory);
+    let status = catena_plan::chain_status(blueprint, intent, inventory, chain);
+    matches!(status.state, ChainState::Building | ChainState::Updating)
+        && catena_plan::can_be_laid(blueprint, intent, inventory, chain)
 }
 
 /// Each chain that is no longer declared and whose packets nodes may still send: the name that it

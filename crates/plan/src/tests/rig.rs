@@ -270,6 +270,10 @@ impl World {
         catena_plan::chain_status(&self.blueprint, &self.intent, &self.inventory, chain)
     }
 
+    pub(crate) fn can_be_laid(&self, chain: ChainId) -> bool {
+        catena_plan::can_be_laid(&self.blueprint, &self.intent, &self.inventory, chain)
+    }
+
     /// Paths that a node's classifier sends into.
     pub(crate) fn classified(&self, number: u32) -> Vec<PathId> {
         self.blueprint.program(&node(number)).unwrap().rules.iter().map(|rule| rule.path).collect()

@@ -50,6 +50,23 @@ fn a_path_is_known_everywhere_before_any_packet_is_sent_into_it() {
 }
 
 #[test]
+fn what_the_planner_is_about_to_do_needs_nothing_but_waiting() {
+    let mut world = testbed();
+    let chain = world.chain(1, 1, &[11, 12]);
+    assert!(world.can_be_laid(chain), "no path of it has been planned yet");
+    world.plan();
+    world.acknowledge_all();
+    let status = world.status(chain);
+    assert_eq!(status.state, ChainState::Building);
+    assert!(status.reason.contains("about to turn"), "{}", status.reason);
+    assert!(world.can_be_laid(chain));
+    world.inventory.nodes.get_mut(&node(2)).unwrap().bound.remove(&port_id(12, CUSTOMER));
+    assert!(!world.can_be_laid(chain), "somebody must bring the port back");
+    let gone = ChainId(id(6, 77));
+    assert!(!world.can_be_laid(gone), "nobody declared it");
+}
+
+#[test]
 fn a_changed_chain_gets_a_new_path_and_no_packet_is_left_without_one() {
     let mut world = testbed();
     let chain = world.chain(1, 1, &[11, 12]);
