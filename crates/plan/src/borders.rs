@@ -4,8 +4,10 @@
 //! An edge is told first, the last on a way before the others: until it runs a program with its header, none leads to
 //! that, and what led to another one stays.
 
+mod shorter;
 mod stitches;
 
+pub(crate) use shorter::shorten;
 pub(crate) use stitches::holders as stitch_holders;
 pub use stitches::{Stitch, StitchBooks};
 
@@ -238,13 +240,11 @@ pub(crate) fn why_unwritten(
     })
 }
 
-/// Brings borders, and the numbers of what edges write, to the ways that paths go by.
-pub(crate) fn follow(ledger: &mut Ledger, inventory: &Inventory) {
-    let edges = inventory.switches.values().any(NodeFacts::writes_headers);
-    let are_left = ledger.port_numbers.values().any(|book| book.has_pathlets());
-    if !edges && !are_left && ledger.borders.is_empty() && ledger.stitches.is_empty() {
-        return;
-    }
+/// What edges shall write.
+pub(crate) type WantedHeaders = BTreeMap<NodeName, BTreeSet<Pathlet>>;
+
+/// Learns which edges have learned what to write.
+pub(crate) fn hear(ledger: &mut Ledger, inventory: &Inventory) {
     for (edge, book) in &mut ledger.port_numbers {
         if book.has_pathlets() {
             let mut heard = PortNumbers::clone(book);
@@ -253,7 +253,16 @@ pub(crate) fn follow(ledger: &mut Ledger, inventory: &Inventory) {
             }
         }
     }
-    let mut cutting = Cutting::new(ledger, inventory);
+}
+
+/// Brings borders, and the numbers of what edges write, to the ways that paths go by, and to what is wanted beside.
+pub(crate) fn follow(ledger: &mut Ledger, inventory: &Inventory, beside: WantedHeaders) {
+    let edges = inventory.switches.values().any(NodeFacts::writes_headers);
+    let are_left = ledger.port_numbers.values().any(|book| book.has_pathlets());
+    if !edges && !are_left && ledger.borders.is_empty() && ledger.stitches.is_empty() {
+        return;
+    }
+    let mut cutting = Cutting { ledger, inventory, wanted: beside };
     let borders = cutting.all();
     let stitches = cutting.stitches();
     let wanted = cutting.wanted;
@@ -287,7 +296,7 @@ pub(crate) fn follow(ledger: &mut Ledger, inventory: &Inventory) {
 struct Cutting<'c> {
     ledger: &'c Ledger,
     inventory: &'c Inventory,
-    wanted: BTreeMap<NodeName, BTreeSet<Pathlet>>,
+    wanted: WantedHeaders,
 }
 
 impl<'c> Cutting<'c> {
@@ -297,17 +306,7 @@ impl<'c> Cutting<'c> {
 
     /// Those of all paths.
     fn all(&mut self) -> BTreeMap<NodeName, NodeBorders> {
-        let mut ways = BTreeSet::new();
-        let Self { ledger, inventory, .. } = *self;
-        for path in ledger.paths.values().filter(|path| path.encapsulation.is_source_route()) {
-            for (port, send) in path.sends() {
-                let origins = send.origins(inventory.nodes.keys()).into_iter();
-                let to = &send.to;
-                ways.extend(
-                    origins.map(|from| (from.clone(), to.clone(), port, path.encapsulation)),
-                );
-            }
-        }
+        let ways = self.ways(|_, _| true);
         let mut found: BTreeMap<NodeName, NodeBorders> = BTreeMap::new();
         for (from, to, port, by) in &ways {
             let way = Carried { from, to, port: *port, by: *by };
@@ -318,6 +317,26 @@ impl<'c> Cutting<'c> {
             }
         }
         found
+    }
+
+    /// The ways of paths by source routes between these nodes.
+    fn ways(
+        &self,
+        is_asked: impl Fn(&NodeName, &NodeName) -> bool,
+    ) -> BTreeSet<(NodeName, NodeName, PortId, Encapsulation)> {
+        let mut ways = BTreeSet::new();
+        let Self { ledger, inventory, .. } = *self;
+        for path in ledger.paths.values().filter(|path| path.encapsulation.is_source_route()) {
+            for (port, send) in path.sends() {
+                let origins = send.origins(inventory.nodes.keys()).into_iter();
+                let to = &send.to;
+                let origins = origins.filter(|from| is_asked(from, to));
+                ways.extend(
+                    origins.map(|from| (from.clone(), to.clone(), port, path.encapsulation)),
+                );
+            }
+        }
+        ways
     }
 
     /// Where the first header of a way ends; none: it is whole, or nothing can be done.

@@ -174,7 +174,7 @@ fn headers_are_same(
 /// Brings port numbers, cables and ways to what nodes told and paths need. Answers what became of ways, and
 /// what the cables make up.
 fn route(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) -> (Followed, Atlas) {
-    let Ledger { port_numbers, cables, doubted, ways, detours, paths, .. } = ledger;
+    let Ledger { port_numbers, cables, doubted, ways, paths, .. } = ledger;
     let looked = previous.looked_among(inventory);
     let (former, sends) = (&previous.ledger, paths.sends());
     let known = looked.map(|looked| Known {
@@ -194,19 +194,23 @@ fn route(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) -> (F
     if **doubted != doubt {
         *doubted = Arc::new(doubt);
     }
-    let sound = cables::sound(cables, doubted);
+    let cables = Arc::clone(cables);
+    let sound = cables::sound(&cables, doubted);
     let former_sound = cables::sound(&former.cables, &former.doubted);
     let atlas = looked.filter(|_| is_same).map(|looked| looked.atlas.clone()).unwrap_or_default();
-    let roads = Roads::new(&sound, inventory, ledger.choice_seed, atlas.clone()).or_by(cables);
+    let roads = Roads::new(&sound, inventory, ledger.choice_seed, atlas.clone()).or_by(&cables);
     let known = looked.map(|_| former.paths.sends());
-    let gone = match Arc::ptr_eq(cables, &former.cables) {
+    let gone = match Arc::ptr_eq(&cables, &former.cables) {
         true => Cables::new(),
-        false => former.cables.difference(cables).cloned().collect(),
+        false => former.cables.difference(&cables).cloned().collect(),
     };
-    let former = Former { cables: &former_sound, gone, sends: known };
-    let followed = ways::follow(ways, sends, &roads, &former);
-    way_detours::follow(detours, (&previous.ledger.ways, ways), &roads, former.cables);
-    borders::follow(ledger, inventory);
+    let former =
+        Former { cables: &former_sound, gone, sends: known, borders: &previous.ledger.borders };
+    let mut followed = ways::follow(ways, sends, &roads, &former);
+    let awaited = borders::shorten(ledger, inventory, &roads, &mut followed);
+    let ways = (&previous.ledger.ways, &ledger.ways);
+    way_detours::follow(&mut ledger.detours, ways, &roads, former.cables);
+    borders::follow(ledger, inventory, awaited);
     (followed, atlas)
 }
 

@@ -10,7 +10,7 @@ use crate::route::{Leg, RouteError, way};
 use crate::topology::{NodeKind, Topology, mark};
 use catena_model::NodeName;
 use catena_model::topology::{Cable, CableEnd, NodeRole, PortNumber};
-pub(crate) use follow::{Followed, Former, follow};
+pub(crate) use follow::{Followed, Former, follow, put};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -110,7 +110,7 @@ impl<'r> Roads<'r> {
     }
 
     /// Is there a way of fewer cables than these?
-    fn has_shorter(&self, from: &NodeName, to: &NodeName, legs: &[CableEnd]) -> bool {
+    pub(crate) fn has_shorter(&self, from: &NodeName, to: &NodeName, legs: &[CableEnd]) -> bool {
         let cables = self.atlas.cables(self.topology(), from, to);
         cables.is_some_and(|cables| cables < legs.len())
     }

@@ -19,7 +19,8 @@ fn searches(
     let mut books = ledger.ways.clone();
     let roads = Roads::new(cables, inventory, ledger.choice_seed, Atlas::default());
     let known = Some(ledger.paths.sends());
-    let former = Former { cables: &ledger.cables, gone: Cables::new(), sends: known };
+    let (cables, gone, borders) = (&ledger.cables, Cables::new(), &ledger.borders);
+    let former = Former { cables, gone, sends: known, borders };
     let Followed { searches, .. } = follow(&mut books, sends, &roads, &former);
     (searches, books)
 }

@@ -22,6 +22,7 @@ mod profiles;
 mod properties;
 mod rig;
 mod setups;
+mod shorter;
 mod slice_checks;
 mod slice_drain;
 mod slices;

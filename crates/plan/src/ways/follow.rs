@@ -1,6 +1,7 @@
 //! Ways follow cables and those who send: all of them, or those alone that what has changed belongs to.
 
 use super::{NodeWays, Roads, WayBooks};
+use crate::borders::BorderBooks;
 use crate::cables::{Cables, far_ends};
 use crate::inventory::Inventory;
 use crate::sends::{Sending, Sends};
@@ -16,6 +17,8 @@ pub(crate) struct Former<'f> {
     pub(crate) gone: Cables,
     /// None: that is not known, and all ways are looked at.
     pub(crate) sends: Option<&'f Sends>,
+    /// Ways that end at edges for some header: [`crate::borders::shorten`] says when they turn to shorter ones.
+    pub(crate) borders: &'f BorderBooks,
 }
 
 /// Two nodes of which one sends to the other.
@@ -41,7 +44,7 @@ pub(crate) fn follow(
     let are_same = std::ptr::eq(former.cables, roads.cables);
     let has_grown = !are_same && !roads.cables.is_subset(former.cables);
     let Some(known) = former.sends.filter(|_| !has_grown) else {
-        return follow_all(books, sends, roads, has_grown);
+        return follow_all(books, sends, roads, has_grown.then_some(former.borders));
     };
     let gone: BTreeSet<&CableEnd> = match are_same {
         true => BTreeSet::new(),
@@ -70,7 +73,7 @@ pub(crate) fn follow(
 
 impl Followed {
     /// A way was looked for. How many ports a header holds is another for each encapsulation.
-    fn take(&mut self, former: Option<&Vec<CableEnd>>, way: Option<&Vec<CableEnd>>) {
+    pub(crate) fn take(&mut self, former: Option<&Vec<CableEnd>>, way: Option<&Vec<CableEnd>>) {
         self.searches += 1;
         self.is_reach_new |= way.is_none() || former.map(Vec::len) != way.map(Vec::len);
     }
@@ -92,7 +95,7 @@ fn is_needed(sends: &Sends, inventory: &Inventory, from: &NodeName, to: &NodeNam
         || (from != to && inventory.nodes.contains_key(from) && sends.has(&sending(None)))
 }
 
-fn put(books: &mut WayBooks, from: NodeName, to: NodeName, way: Option<Vec<CableEnd>>) {
+pub(crate) fn put(books: &mut WayBooks, from: NodeName, to: NodeName, way: Option<Vec<CableEnd>>) {
     match way {
         Some(way) => {
             Arc::make_mut(books.entry(from).or_default()).insert(to, way);
@@ -109,7 +112,13 @@ fn put(books: &mut WayBooks, from: NodeName, to: NodeName, way: Option<Vec<Cable
     }
 }
 
-fn follow_all(books: &mut WayBooks, sends: &Sends, roads: &Roads<'_>, has_grown: bool) -> Followed {
+/// `grown`: cables came, and ways that are not among these borders turn to shorter ones.
+fn follow_all(
+    books: &mut WayBooks,
+    sends: &Sends,
+    roads: &Roads<'_>,
+    grown: Option<&BorderBooks>,
+) -> Followed {
     let far_ends = far_ends(roads.cables);
     let everybody: Vec<&NodeName> = roads.inventory.nodes.keys().collect();
     let mut found: BTreeMap<&NodeName, NodeWays> = BTreeMap::new();
@@ -119,7 +128,10 @@ fn follow_all(books: &mut WayBooks, sends: &Sends, roads: &Roads<'_>, has_grown:
         let former = books.get(*from).and_then(|ways| ways.get(*to));
         let known = former;
         let former = former.filter(|legs| roads.carries(&far_ends, (from, to), legs));
-        let former = former.filter(|legs| !(has_grown && roads.has_shorter(from, to, legs)));
+        let is_cut =
+            |borders: &BorderBooks| borders.get(*from).is_some_and(|own| own.contains_key(*to));
+        let may_turn = grown.is_some_and(|borders| !is_cut(borders));
+        let former = former.filter(|legs| !(may_turn && roads.has_shorter(from, to, legs)));
         let legs = former.cloned().or_else(|| {
             let way = roads.way(from, to).ok();
             followed.take(known, way.as_ref());
