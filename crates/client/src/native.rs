@@ -6,6 +6,7 @@ use crate::error::ClientError;
 use catena_model::access::{NewToken, TokenReport, TokenRequest};
 use catena_model::check::CheckReport;
 use catena_model::discovery::LinkReport;
+use catena_model::dump::StateDump;
 use catena_model::event::EventLine;
 use catena_model::explain::{ExplainQuery, ExplainReport};
 use catena_model::openflow::OpenFlowRules;
@@ -291,6 +292,14 @@ impl Client {
     /// When there is no such node, it has no program, or the controller does not answer.
     pub fn openflow13(&self, name: &str) -> Result<OpenFlowRules, ClientError> {
         self.get(&format!("/v1/nodes/{}/openflow13", escape(name)))
+    }
+
+    /// Digests of all that a node holds, but for what it counts.
+    ///
+    /// # Errors
+    /// When there is no such node, or it or the controller does not answer.
+    pub fn dump(&self, name: &str) -> Result<StateDump, ClientError> {
+        self.get(&format!("/v1/nodes/{}/dump", escape(name)))
     }
 
     /// All links between nodes.

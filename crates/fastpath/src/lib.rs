@@ -7,6 +7,7 @@
 //! The privileged side loads the [`Program`], attaches it to interfaces and gives the descriptors of
 //! its tables away; the other side builds [`Tables`] from them and alone writes transforms.
 
+mod dump;
 mod header;
 #[cfg(feature = "program")]
 mod loader;

@@ -9,6 +9,7 @@ use crate::records::{Entry, Event, GATE_OPEN, Port, Settings};
 use crate::transform::{FlowKey, Guard, Transform, TransformError};
 use crate::transits::Transits;
 use catena_model::account::Volume;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -267,6 +268,18 @@ impl Tables {
     /// The kernel's refusal.
     pub fn remove_source(&self, node: Ipv4Addr) -> io::Result<bool> {
         self.sources.remove(&u32::from_ne_bytes(node.octets()))
+    }
+
+    /// The nodes whose tunnel packets are accepted, with their numbers in keys.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(crate) fn sources(&self) -> io::Result<BTreeMap<u32, u32>> {
+        let mut sources = BTreeMap::new();
+        self.sources.walk(|node, number| {
+            sources.insert(*node, *number);
+        })?;
+        Ok(sources)
     }
 
     /// What is on its way up to the engine, by port.

@@ -86,6 +86,13 @@ impl Transits {
         }
     }
 
+    /// By what numbers of ways of a pass are divided; 0: they are not.
+    #[must_use]
+    pub fn divisor(&self, pass: u8) -> u32 {
+        let word = self.numbers.row(usize::from(DIVISORS_FROM) + usize::from(pass));
+        word.map_or(0, |[word]| word.load(Ordering::Acquire) as u32)
+    }
+
     fn set_number(&self, row: usize, to: u64) {
         if let Some([word]) = self.numbers.row(row) {
             word.store(to, Ordering::Release);

@@ -21,8 +21,8 @@ pub use run::user_frames;
 pub use run::{
     Change, Comparison, Delays, DeploySample, Evidence, FaultOutcome, Footprint, Forged, Forgery,
     Isolation, Judged, LengthRow, Lowered, Mean, Ratio, RunEvidence, RunOptions, RunReport,
-    SetupEvidence, SetupTimes, ThroughputRow, TrafficResult, Update, UsersEvidence, UsersRow,
-    beside, changes_in, command, commit_of, run, summary, write_summary,
+    SetupEvidence, SetupTimes, Stateless, ThroughputRow, TrafficResult, Update, UsersEvidence,
+    UsersRow, beside, changes_in, command, commit_of, run, summary, write_summary,
 };
 pub use supervisor::{
     Doorway, LabNode, LabProcess, LabStatus, StartOptions, Started, down, find, init_main, list,

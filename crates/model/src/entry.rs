@@ -283,6 +283,11 @@ macro_rules! kinds {
                 }
             }
 
+            /// Each table by its name, to be told as text.
+            pub fn tables(&self) -> Vec<(&'static str, &dyn Debug)> {
+                vec![$((stringify!($table), &self.$table as &dyn Debug)),+]
+            }
+
             /// How many there are, by table.
             #[must_use]
             pub fn lengths(&self) -> Vec<(&'static str, usize)> {

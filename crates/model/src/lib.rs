@@ -11,6 +11,7 @@ pub mod check;
 pub mod classifier;
 pub mod discovery;
 pub mod drop_reason;
+pub mod dump;
 mod encapsulation;
 pub mod entry;
 pub mod event;

@@ -3,6 +3,7 @@
 
 use crate::account::{NodeCounters, SliceCounters};
 use crate::check::{CheckQuestion, Sighting};
+use crate::dump::StateDump;
 use crate::explain::{CatchRequest, CaughtPacket, ExplainReply, ExplainRequest};
 use crate::id::{ChainId, PortId, SliceId};
 use crate::program::SliceEntry;
@@ -60,6 +61,8 @@ pub enum Question {
     CatchNext(CatchRequest),
     /// About the probes of a check.
     Check(CheckQuestion),
+    /// What it holds, but for what it counts.
+    Dump,
 }
 
 /// The answer to a [`Question`].
@@ -78,6 +81,8 @@ pub enum Answer {
     Caught(Option<CaughtPacket>),
     /// What was seen of the probes of a check.
     Sighted(Vec<Sighting>),
+    /// What it holds.
+    Dumped(StateDump),
     /// The node cannot answer.
     Refused {
         /// Why, for people.

@@ -6,9 +6,10 @@ use std::fmt::Debug;
 
 impl Engine {
     /// What packets leave behind in this engine, by part, but for what it counts, the time that it was told last, and
-    /// working memory that is empty between vectors. Tables, and what is made with them, are read alone by stages.
+    /// working memory that is empty between vectors. Tables, and what is made with them, are read alone by stages;
+    /// those of the kernel are [`Engine::dump_kernel`].
     #[must_use]
-    pub fn dump(&self) -> Vec<(&'static str, String)> {
+    pub fn dump(&self) -> Vec<(&'static str, &dyn Debug)> {
         // Without a rest: whoever adds a part decides what it is.
         let Self {
             config: _,
@@ -47,27 +48,30 @@ impl Engine {
             transit: _,
             kernel: _,
         } = self;
-        fn of(part: &dyn Debug) -> String {
-            format!("{part:?}")
-        }
         vec![
-            ("proxy_flows", of(proxy_flows)),
-            ("shared_functions", of(shared_functions)),
-            ("affinity", of(affinity)),
-            ("inspection", of(inspection)),
-            ("fragments", of(fragments)),
-            ("carried", of(carried)),
-            ("pathlets", of(pathlets)),
-            ("shaper", of(shaper)),
-            ("setups", of(setups)),
-            ("captures", of(captures)),
-            ("health", of(health)),
-            ("checks", of(checks)),
-            ("follows", of(follows)),
-            ("fast_path", of(fast_path)),
-            ("floods", of(floods)),
-            ("flow_cache", of(flow_cache)),
-            ("flushes", of(flushes)),
+            ("proxy_flows", proxy_flows),
+            ("shared_functions", shared_functions),
+            ("affinity", affinity),
+            ("inspection", inspection),
+            ("fragments", fragments),
+            ("carried", carried),
+            ("pathlets", pathlets),
+            ("shaper", shaper),
+            ("setups", setups),
+            ("captures", captures),
+            ("health", health),
+            ("checks", checks),
+            ("follows", follows),
+            ("fast_path", fast_path),
+            ("floods", floods),
+            ("flow_cache", flow_cache),
+            ("flushes", flushes),
         ]
+    }
+
+    /// What the kernel's tables hold but for what is counted; none: nothing is the kernel's, or it refuses.
+    #[must_use]
+    pub fn dump_kernel(&self) -> Option<String> {
+        self.kernel.as_ref()?.dump()
     }
 }

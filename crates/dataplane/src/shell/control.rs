@@ -2,6 +2,7 @@
 //!
 //! Knows the messages and who takes which. Refuses to touch packets.
 
+mod dump;
 mod injected;
 mod kernel_path;
 mod links;
@@ -36,6 +37,7 @@ use programs::{Running, Unfinished};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use setups::Setups;
 use std::collections::BTreeMap;
+use std::hash::RandomState;
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -92,6 +94,8 @@ pub(super) struct Control {
     unfinished: Option<Unfinished>,
     /// Slices that were put in by hand: known to this process alone.
     injected: Vec<SliceEntry>,
+    /// Of digests that are told: nobody else can make one.
+    dump_key: RandomState,
 }
 
 impl Control {
@@ -123,6 +127,7 @@ impl Control {
             no_tunnels: None,
             unfinished: None,
             injected: Vec::new(),
+            dump_key: RandomState::new(),
         }
     }
 
@@ -350,6 +355,7 @@ impl Control {
                 }
                 Answer::Slices(slices)
             }
+            Question::Dump => self.dump()?,
             Question::Inject(slices) => self.inject(slices.clone())?,
             Question::Injected => Answer::Injected(self.injected.clone()),
             Question::Explain(request) => self.explain(request.clone())?,

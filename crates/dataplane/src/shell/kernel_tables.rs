@@ -63,6 +63,10 @@ impl OffloadTables for KernelTables {
         }
     }
 
+    fn dump(&self) -> Option<String> {
+        self.tables.dump().ok()
+    }
+
     fn flows(&self) -> u32 {
         // A switch passes on by links, and has no flow.
         if self.places() > 0 { 0 } else { self.tables.flows_max().min(KERNEL_FLOWS_MAX) }

@@ -9,6 +9,7 @@ mod barrier;
 mod clock;
 mod control;
 mod control_socket;
+mod dump;
 mod hand_off;
 mod kernel_tables;
 mod ledger;

@@ -13,11 +13,13 @@ use catena_fastpath::Queues;
 use catena_io::{PacketRing, Port};
 use catena_model::account::{NodeCounters, SliceCounters};
 use catena_model::check::{CheckQuestion, Sighting};
+use catena_model::dump::DumpedPart;
 use catena_model::explain::{CatchRequest, CaughtPacket, ExplainAt, FrameBytes};
 use catena_model::id::PortId;
 use catena_model::setup::{FlowAnswer, FlowAsked};
 use catena_model::{CounterScope, SliceId};
 use std::collections::HashMap;
+use std::hash::RandomState;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender};
 
@@ -79,6 +81,8 @@ pub(super) enum Order {
     Controller { is_there: bool },
     /// Tell all counters.
     Counters { of: Option<Arc<CounterScope>>, done: SyncSender<Box<NodeCounters>> },
+    /// Tell what you hold: its parts by name, and each of them as a digest by this key.
+    Dump { key: RandomState, done: SyncSender<Vec<DumpedPart>> },
     /// Tell the counters of slices, a part of them.
     Slices { after: Option<SliceId>, limit: usize, done: SyncSender<Vec<SliceCounters>> },
 }

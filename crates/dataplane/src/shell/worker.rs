@@ -6,6 +6,7 @@
 
 use super::barrier::Rendezvous;
 use super::clock;
+use super::dump;
 use super::hand_off::HandOff;
 use super::kernel_tables::KernelTables;
 use super::order::{Order, Report, Reports};
@@ -470,6 +471,9 @@ impl Worker {
                 // What others have sent is not held any more.
                 self.relieve();
                 done.send(Box::new(self.counters(of.as_deref()))).ok();
+            }
+            Order::Dump { key, done } => {
+                done.send(dump::of_engine(&self.engine, &key)).ok();
             }
             Order::Slices { after, limit, done } => {
                 done.send(self.engine.slice_counters(after, limit)).ok();

@@ -28,7 +28,8 @@ fn small(config: &mut EngineConfig) {
 
 /// What the engines of a node hold, part by part.
 fn dump(rig: &Rig, node: usize) -> Vec<(&'static str, String)> {
-    rig.nodes[node].engines.iter().flat_map(Engine::dump).collect()
+    let parts = rig.nodes[node].engines.iter().flat_map(Engine::dump);
+    parts.map(|(name, part)| (name, format!("{part:?}"))).collect()
 }
 
 /// The parts that differ; whole parts are too long to be told.

@@ -9,7 +9,7 @@ use catena_model::limits::CHAIN_FUNCTIONS_MAX;
 use catena_model::resource::Encapsulation;
 
 fn refusal(program: &NodeProgram) -> CompileError {
-    Tables::compile(program).err().expect("the program is refused")
+    Tables::compile(program).expect_err("the program is refused")
 }
 
 fn town() -> Town {

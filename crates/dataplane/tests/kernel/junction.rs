@@ -7,10 +7,7 @@ use catena_dataplane::engine::{
 };
 use catena_dataplane::engine::{PortSlot, Tables as Compiled};
 use catena_dataplane::shell::KernelTables;
-use catena_fastpath::{
-    Event, Guard, PROFILES, Port, Program, PuntTag, PuntedFrom, Settings, Sizes, Tables, Transit,
-    Way,
-};
+use catena_fastpath::{Event, Port, Program, PuntTag, PuntedFrom, Settings, Sizes, Tables};
 use catena_io::{Buffer, BufferPool, PacketRing, RingConfig};
 use catena_kernel::namespace::{NetNamespace, run_in};
 use catena_kernel::netlink::Netlink;
@@ -315,39 +312,13 @@ impl Junction {
 
     /// All that the kernel's tables hold, but for what is counted.
     pub(crate) fn dump(&self) -> String {
-        let mut flows = Vec::new();
-        self.tables.walk(|key, _| flows.push(*key)).unwrap();
-        let mut ports = Vec::new();
-        self.tables.walk_ports(|interface, port| ports.push((interface, port))).unwrap();
-        ports.sort_by_key(|(interface, _)| *interface);
-        let slots: Vec<Guard> =
-            (0..self.tables.slots_max()).map(|slot| self.tables.guard(slot)).collect();
-        let transits = self.tables.transits();
-        let places: Vec<_> = (0..=u8::MAX).map(|number| transits.place(number)).collect();
-        let rows: Vec<(Way, Transit)> =
-            every_way().map(|way| (way, plain(transits.entry(way)))).collect();
-        let sizes = (self.tables.flows_max(), self.tables.gates_max(), self.tables.accounts_max());
-        format!(
-            "{flows:?} {ports:?} {slots:?} {places:?} {rows:?} {sizes:?} {:?}",
-            self.tables.settings()
-        )
+        self.tables.dump().unwrap()
     }
 
     /// What the rows of frames that passed have counted.
     pub(crate) fn passed(&self) -> u64 {
-        every_way().map(|way| self.tables.transits().passed(way).packets).sum()
+        self.tables.ways().map(|way| self.tables.transits().passed(way).packets).sum()
     }
-}
-
-fn every_way() -> impl Iterator<Item = Way> {
-    let places = 0..PLACES as u8;
-    let to = move |from: u8, profile| (0..PLACES as u8).map(move |to| Way { from, profile, to });
-    places.flat_map(move |from| PROFILES.into_iter().flat_map(move |profile| to(from, profile)))
-}
-
-/// A row without its counters.
-fn plain(transit: Transit) -> Transit {
-    Transit { gate: 0, fitting: 0, seen_ns: 0, packets: 0, bytes: 0, ..transit }
 }
 
 pub(crate) fn link_id(number: u8) -> catena_model::id::PortId {

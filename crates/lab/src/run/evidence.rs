@@ -5,6 +5,7 @@ use super::faults::FaultOutcome;
 use super::footprint::Footprint;
 use super::forged::Forged;
 use super::setups::SetupEvidence;
+use super::stateless::Stateless;
 use super::statistics::{Mean, mean, median, slope};
 use super::tool::TrafficResult;
 use super::updates::Update;
@@ -44,6 +45,9 @@ pub struct RunEvidence {
     pub route_proof: Option<Value>,
     /// What became of frames that nobody may send.
     pub forged: Option<Forged>,
+    /// Whether switches hold what they held before there were chains.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stateless: Option<Stateless>,
     /// How set-ups of flows went, where the controller was asked for any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setups: Option<SetupEvidence>,
@@ -84,6 +88,7 @@ impl RunEvidence {
             stream_proof: None,
             route_proof: None,
             forged: None,
+            stateless: None,
             setups: None,
             entered: BTreeMap::new(),
             unaccounted: 0,

@@ -12,12 +12,13 @@ use super::neighbours;
 use super::proof::{self, Question};
 use super::routes;
 use super::setups::SetupEvidence;
+use super::stateless::Held;
 use super::tool::{Place, TrafficResult, make};
 use super::updates::{Changing, Update};
 use super::users;
 use crate::error::{LabError, Result};
 use crate::up::RunningLab;
-use crate::vocabulary::{LabChain, Statement, Traffic, Users};
+use crate::vocabulary::{Claim, LabChain, Statement, Traffic, Users};
 use catena_client::deploy::Deployment;
 use catena_model::resource::IpFamily;
 use std::fs;
@@ -48,9 +49,16 @@ pub(crate) fn carry_out(
     }
     for (repeat, case) in rounds(running.lab.sweep.repeat, &cases(&running.lab)) {
         let start = Instant::now();
+        let held = match running.lab.asks_for(&Claim::Stateless) {
+            true => Some(Held::at_rest(running)?),
+            false => None,
+        };
         let chains = deploy_case(running, case)?;
         let folder = folder.join(format!("{}-{repeat}", case.name()));
-        let run = run_once(running, case, &chains, &folder, tell)?;
+        let mut run = run_once(running, case, &chains, &folder, tell)?;
+        if let Some(held) = held {
+            run.stateless = Some(held.compare(running)?);
+        }
         if let Some(footprint) = &mut evidence.footprint {
             footprint.weigh(running)?;
         }
@@ -147,7 +155,7 @@ fn run_once(
     if !happened.is_empty() {
         evidence.named_losses = Some(after.losses_since(&before, &running.lab));
     }
-    if running.lab.forges() {
+    if running.lab.asks_for(&Claim::Forged) {
         let start = Instant::now();
         evidence.forged = Some(forged::carry_out(running, &folder.join("forged"))?);
         tell(&format!("{}: forged frames judged", case.name()), start.elapsed().as_secs_f64());

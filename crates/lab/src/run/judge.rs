@@ -6,6 +6,7 @@ use super::flows;
 use super::forged;
 use super::routes;
 use super::setups;
+use super::stateless;
 use super::statistics::median;
 use super::tool::TrafficResult;
 use super::updates::Update;
@@ -80,6 +81,7 @@ fn judge_claim(claim: &Claim, evidence: &Evidence) -> (bool, String) {
         Claim::Users => users(evidence),
         Claim::Route => routes::judge(evidence),
         Claim::Forged => forged::judge(evidence),
+        Claim::Stateless => stateless::judge(evidence),
         Claim::Compare { metric, subject, relation, value } => {
             match measured(evidence, *metric, subject.as_deref()) {
                 Ok(found) => (relation.holds(found, *value), metric.show(found)),

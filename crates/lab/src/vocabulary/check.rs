@@ -49,6 +49,8 @@ pub enum Claim {
     /// function sent, or that came by a link at whose other end no node is; and each was counted under its
     /// name.
     Forged,
+    /// `stateless`: each switch that is no edge holds what it held before there were chains, but for what it counts.
+    Stateless,
     /// `sum v4 = v1 + v2`: in packets, at the functions' egress.
     Sum {
         /// The function that carries the sum.
@@ -234,7 +236,7 @@ impl fmt::Display for Relation {
 }
 
 const FORMS: &str = "write 'order', 'interfaces', 'hops', 'paths', 'shares within 2', 'moves', \
-    'both_versions', 'streams', 'users', 'route', 'forged', 'sum v4 = v1 + v2', \
+    'both_versions', 'streams', 'users', 'route', 'forged', 'stateless', 'sum v4 = v1 + v2', \
     or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
     throughput, unaccounted, ring_full, deploy_per_function, unanswered, changes, receipts, lost, \
     duplicated, mixed, overtaken, stalled, broken, isolation, passages, detours, detour_ms, overtaken_late, \
@@ -264,6 +266,7 @@ impl Statement {
             ["users"] => Claim::Users,
             ["route"] => Claim::Route,
             ["forged"] => Claim::Forged,
+            ["stateless"] => Claim::Stateless,
             ["shares", "within", points] => Claim::Shares {
                 within: points
                     .parse()
@@ -325,6 +328,7 @@ mod tests {
         let claim = |text: &str| Statement::parse(text).map(|statement| statement.claim);
         assert_eq!(claim("order"), Ok(Claim::Order));
         assert_eq!(claim("forged"), Ok(Claim::Forged));
+        assert_eq!(claim("stateless"), Ok(Claim::Stateless));
         assert_eq!(
             claim("sum v4 = v1 + v2"),
             Ok(Claim::Sum { whole: "v4".into(), parts: vec!["v1".into(), "v2".into()] })

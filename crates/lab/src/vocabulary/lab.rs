@@ -303,10 +303,15 @@ impl Lab {
         self.hosts.iter().chain(&self.switches).map(String::as_str)
     }
 
-    /// Are frames sent that nobody may send?
-    pub(crate) fn forges(&self) -> bool {
+    /// Switches at which no header ends: all that they do is read the next port.
+    pub(crate) fn transit_switches(&self) -> impl Iterator<Item = &String> {
+        self.switches.iter().filter(|switch| !self.edges.contains(switch))
+    }
+
+    /// Does a check or a goal say this?
+    pub(crate) fn asks_for(&self, claim: &Claim) -> bool {
         let mut statements = self.checks.iter().chain(&self.goals);
-        statements.any(|statement| statement.claim == Claim::Forged)
+        statements.any(|statement| statement.claim == *claim)
     }
 
     /// A chain by name.

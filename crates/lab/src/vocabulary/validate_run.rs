@@ -248,6 +248,19 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
             let advice = "use it where chains go by cables between hosts and switches, and users are no 5G users";
             Err(Fault::new(key, "is about source routes, and nothing goes by any", advice))
         }
+        Claim::Stateless if lab.transit_switches().next().is_none() || lab.chains.is_empty() => {
+            let advice =
+                "use it where chains go over switches, {a1: {role: switch}}, that are no edges";
+            Err(Fault::new(
+                key,
+                "is about switches that chains go over, and there are none",
+                advice,
+            ))
+        }
+        Claim::Stateless if !lab.faults.is_empty() || lab.users.is_some() => {
+            let advice = "use it in a lab without faults: and without users:";
+            Err(Fault::new(key, "compares switches whose cables stay as they are", advice))
+        }
         Claim::Streams if !lab.traffic.iter().any(|traffic| traffic.tool.is_tcp()) => {
             Err(Fault::new(key, "is about TCP, and there is none", "add traffic over TCP"))
         }
@@ -265,6 +278,7 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
         | Claim::Users
         | Claim::Route
         | Claim::Forged
+        | Claim::Stateless
         | Claim::Compare { subject: None, .. } => Ok(()),
         Claim::Sum { whole, parts } => {
             let missing = parts.iter().chain([whole]).find(|name| !lab.functions.contains(name));

@@ -2,7 +2,7 @@
 //! Knows its two ends; refuses to know such frames.
 
 use super::plan::End;
-use crate::vocabulary::Lab;
+use crate::vocabulary::{Claim, Lab};
 
 /// The link.
 pub(crate) const STRANGE_LINK: &str = "strange";
@@ -12,7 +12,7 @@ pub(crate) const STRANGE_END: &str = "outside";
 /// The node that has it; none: the lab has no use for it.
 pub(crate) fn strange_node(lab: &Lab) -> Option<&str> {
     let node = lab.switches.first().or_else(|| Some(&lab.cables.first()?.ends[0].node));
-    node.map(String::as_str).filter(|_| lab.forges())
+    node.map(String::as_str).filter(|_| lab.asks_for(&Claim::Forged))
 }
 
 /// The link, if this node has it.

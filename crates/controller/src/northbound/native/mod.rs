@@ -5,6 +5,7 @@ mod bulk;
 mod chains;
 mod change;
 mod check;
+mod dump;
 mod edge;
 mod explain;
 mod forget;

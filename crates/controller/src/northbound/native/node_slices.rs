@@ -62,7 +62,8 @@ fn entry(situation: &Situation, intent: &Intent, slice: &Slice) -> Result<SliceE
     Ok(SliceEntry { is_injected: true, ..SliceEntry::of(slice, path) })
 }
 
-async fn ask(view: &View, question: &Question) -> Result<Answer, Problem> {
+/// Asks the data plane of the node that a call names.
+pub(super) async fn ask(view: &View, question: &Question) -> Result<Answer, Problem> {
     let (app, node) = (&view.app, &view.call.name);
     let unknown = || Problem::not_found(format!("There is no node '{node}'."));
     let name = NodeName::new(node).map_err(|_| unknown())?;
@@ -106,7 +107,8 @@ fn told_of(situation: &Situation, intent: &Intent, entry: &SliceEntry) -> Inject
     InjectedSlice { slice: document(intent, &slice), path: entry.path }
 }
 
-fn wrong(view: &View) -> Problem {
+/// The agent of the node that a call names has answered what nobody asked.
+pub(super) fn wrong(view: &View) -> Problem {
     let node = &view.call.name;
     Problem::conflict(format!("The agent of node '{node}' answered another question."))
 }

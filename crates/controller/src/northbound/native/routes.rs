@@ -9,7 +9,7 @@ use super::openapi::{anything, many, one, text};
 use super::plan::DraftReport;
 use super::route::{Route, route, streamed};
 use super::{
-    bulk, chains, check, edge, explain, forget, functions, graphs, instances, links, metrics,
+    bulk, chains, check, dump, edge, explain, forget, functions, graphs, instances, links, metrics,
     node_slices, openapi, openflow, paths, placement, plan, slices, status, tokens, watch,
 };
 use crate::northbound::answers::NDJSON;
@@ -19,6 +19,7 @@ use catena_model::access::{NewToken, TokenReport, TokenRequest};
 use catena_model::account::SliceCounters;
 use catena_model::check::CheckReport;
 use catena_model::discovery::LinkReport;
+use catena_model::dump::StateDump;
 use catena_model::event::EventLine;
 use catena_model::openflow::OpenFlowRules;
 use catena_model::placement::{PlacementRequest, Proposal};
@@ -80,6 +81,9 @@ pub(super) static ROUTES: &[Route] = &[
         .named("PutInjected", "Puts slices in at a node by hand, instead of those that were.")
         .takes(many::<SliceDocument>)
         .answers(many::<InjectedSlice>),
+    route("GET", "/v1/nodes/{node}/dump", Operator, |view| Box::pin(dump::show(view)))
+        .named("DumpNode", "Digests of all that a node holds, but for what it counts.")
+        .answers(one::<StateDump>),
     route("GET", "/v1/links", Operator, |view| Box::pin(links::list(view)))
         .named("ListLinks", "Links between nodes, and what was found at their ends.")
         .answers(many::<LinkReport>),

@@ -305,7 +305,7 @@ fn is_done(route: &Route, answer: &Answer) -> bool {
         // Whoever may is told that one object is not lines of them.
         ("POST", "/v1/bulk") => answer.status == 415,
         // The played agent tells its counters, whatever it is asked.
-        (_, "/v1/nodes/{node}/slices" | "/v1/nodes/{node}/injected") => {
+        (_, "/v1/nodes/{node}/slices" | "/v1/nodes/{node}/injected" | "/v1/nodes/{node}/dump") => {
             answer.text.contains("answered another question")
         }
         // It is connected.

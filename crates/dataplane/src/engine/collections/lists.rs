@@ -1,16 +1,18 @@
 //! Lists of numbered places, any number of them over one stock of places, in fixed memory. Knows
 //! first, last and neighbours; refuses to know what is at a place.
 
+use super::places::Places;
+
 /// No place.
 const NONE: u32 = u32::MAX;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct ListEnds {
     first: u32,
     last: u32,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Links {
     before: u32,
     after: u32,
@@ -19,16 +21,16 @@ struct Links {
 /// A place is in one list at most.
 #[derive(Debug)]
 pub(crate) struct Lists {
-    ends: Vec<ListEnds>,
-    links: Vec<Links>,
+    ends: Places<ListEnds>,
+    links: Places<Links>,
 }
 
 impl Lists {
     /// Empty lists over places below `places`, which must be below 2^32 − 1.
     pub(crate) fn new(lists: usize, places: usize) -> Self {
         Self {
-            ends: vec![ListEnds { first: NONE, last: NONE }; lists.max(1)],
-            links: vec![Links { before: NONE, after: NONE }; places],
+            ends: Places::new(ListEnds { first: NONE, last: NONE }, lists.max(1)),
+            links: Places::new(Links { before: NONE, after: NONE }, places),
         }
     }
 

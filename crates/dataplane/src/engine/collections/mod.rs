@@ -4,6 +4,7 @@
 
 pub(crate) mod lists;
 pub(crate) mod pages;
+pub(crate) mod places;
 pub(crate) mod rendezvous;
 pub(crate) mod shares;
 pub(crate) mod sharing;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 const PAGE: usize = 4_096;
 
 /// An array of any size. What was never written reads as the default.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pages<T> {
     pages: Vec<Option<Arc<[T]>>>,
 }

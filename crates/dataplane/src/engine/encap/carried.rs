@@ -13,6 +13,7 @@ use crate::engine::collections::shares::{Shares, must_yield};
 use catena_model::limits::NSH_CONTEXT_BYTES_MAX;
 use catena_model::{DropReason, PathId};
 use std::cmp::Reverse;
+use std::fmt;
 use std::num::NonZeroU32;
 
 /// How long a packet that carries a content may pause at most when places are short, in
@@ -39,7 +40,6 @@ impl CarriedRef {
 }
 
 /// The contents. Arrays of zeros, so that memory is taken only where places are used.
-#[derive(Debug)]
 pub(crate) struct Carried {
     bytes: Vec<u8>,
     lens: Vec<u8>,
@@ -56,6 +56,33 @@ pub(crate) struct Carried {
     sets: usize,
     seed: u64,
     now_ns: u64,
+}
+
+/// Tells the places that are filled, and not what time it is.
+impl fmt::Debug for Carried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without a rest: whoever adds a part decides what it is.
+        let Self {
+            bytes: _,
+            lens: _,
+            turns,
+            seen_ns,
+            paths,
+            brought,
+            tables,
+            shares,
+            sets,
+            seed,
+            now_ns: _,
+        } = self;
+        let filled = (0..turns.len()).filter(|place| turns[*place] > 0);
+        let filled = filled.map(|place| {
+            let content = (self.at(place), turns[place], seen_ns[place]);
+            (place, (content, paths[place], brought[place]))
+        });
+        f.debug_map().entries(filled).finish()?;
+        write!(f, "{shares:?} {tables} {sets} {seed}")
+    }
 }
 
 impl Carried {

@@ -8,10 +8,10 @@ use catena_model::{DropReason, NodeName};
 use catena_wire::nsh::ContextHeader;
 
 /// The context headers that one path's classifier writes.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Written(Vec<Piece>);
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 enum Piece {
     Fixed { kind: u8, value: Vec<u8> },
     Flow,

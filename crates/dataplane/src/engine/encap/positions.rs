@@ -37,7 +37,7 @@ pub(crate) struct Shape {
 }
 
 /// What an identifier leads to: one step from header to hop, hence all of it in one place.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 #[repr(align(16))]
 struct Entry {
     /// Index of the path's own counters; [`NOBODY`]: no path has the identifier.
@@ -73,7 +73,7 @@ pub(super) struct HeaderFields {
 
 /// All positions of the tables. A copy shares what it has in common, and a change of one path costs
 /// the pages that it is on.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Positions {
     /// By index, of the paths of the program.
     shapes: Pages<Shape>,
@@ -86,7 +86,7 @@ pub(crate) struct Positions {
 }
 
 /// By what headers with a tag are sealed. Without a key of the domain all nodes have the same, and keep nobody out.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct OwnTagKey(TagKey);
 
 impl Default for OwnTagKey {

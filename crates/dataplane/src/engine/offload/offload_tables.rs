@@ -41,6 +41,11 @@ pub trait OffloadTables: Send {
     /// Another takes its place: nobody uses its tables through it any more.
     fn retire(&mut self) {}
 
+    /// All that they hold but for what is counted; none: nobody can say.
+    fn dump(&self) -> Option<String> {
+        None
+    }
+
     /// How many flows it can hold; 0: it passes on by links alone.
     fn flows(&self) -> u32;
 

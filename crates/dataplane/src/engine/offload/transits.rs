@@ -76,6 +76,11 @@ pub(super) struct Transits {
 }
 
 impl KernelPath {
+    /// What the kernel's tables hold but for what is counted; none: it refuses.
+    pub(crate) fn dump(&self) -> Option<String> {
+        self.kernel_tables.dump()
+    }
+
     /// Lets frames pass from link to link where both are good for that now, and no others. Answers whether that is
     /// otherwise than before.
     pub(crate) fn look_at_links(&mut self, with: &mut OffloadContext<'_>) -> bool {

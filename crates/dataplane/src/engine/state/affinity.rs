@@ -8,6 +8,7 @@
 //! longest; to be forgotten only means to follow the rules.
 
 use super::crowded::Crowded;
+use crate::engine::collections::places::Places;
 use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::shares::{Shares, must_yield};
 use catena_model::PathId;
@@ -18,7 +19,7 @@ use catena_wire::flow::FlowKey;
 /// Places that a flow can have.
 const WAYS: usize = 8;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Entry {
     flow: u64,
     /// Identifier of the path; 0, which no encapsulation uses: nothing is remembered.
@@ -37,7 +38,7 @@ impl Entry {
 /// The memory.
 #[derive(Debug)]
 pub(crate) struct FlowAffinity {
-    sets: Vec<[Entry; WAYS]>,
+    sets: Places<[Entry; WAYS]>,
     /// Of the paths.
     shares: Shares<u32>,
     pub(crate) crowded: Crowded,
@@ -48,7 +49,7 @@ impl FlowAffinity {
     /// Room for this many flows, at least eight.
     pub(crate) fn new(flows_max: usize, seed: u64) -> Self {
         let free = Entry { flow: 0, path: 0, seen_ms: 0 };
-        let sets = vec![[free; WAYS]; flows_max.div_ceil(WAYS).max(1)];
+        let sets = Places::new([free; WAYS], flows_max.div_ceil(WAYS).max(1));
         Self { sets, shares: Shares::new(), crowded: Crowded::default(), seed }
     }
 

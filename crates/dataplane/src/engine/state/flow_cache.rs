@@ -3,12 +3,14 @@
 //! rules. An entry counts only in the epoch of its port in which it was made, and only where the decision
 //! depends on nothing else.
 
+use crate::engine::collections::places::Places;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::tables::descent::Entered;
 use catena_io::prefetch_whole;
 use catena_model::classifier::FieldWord;
 use catena_model::limits::SETUP_IDLE_MS;
 use catena_wire::plain::PlainFrame;
+use std::fmt::{self, Debug, Formatter};
 
 /// Places that a flow can have.
 const WAYS: usize = 2;
@@ -101,7 +103,7 @@ pub(crate) enum CachedVerdict {
     Enters { path: CachedPath, is_due: bool },
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Entry<W> {
     words: W,
     epoch: u32,
@@ -112,7 +114,7 @@ struct Entry<W> {
 }
 
 /// Of narrow words, one line of the processor's cache.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[repr(align(64))]
 struct Set<W>([Entry<W>; WAYS]);
 
@@ -140,12 +142,17 @@ impl Epochs {
 }
 
 /// The flows of one kind.
-#[derive(Debug)]
-struct Flows<W>(Vec<Set<W>>);
+struct Flows<W>(Places<Set<W>>);
+
+impl<W: Words + Debug> Debug for Flows<W> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 impl<W: Words> Flows<W> {
     fn new(flows_max: usize) -> Self {
-        Self(vec![Set::default(); flows_max.div_ceil(WAYS).next_power_of_two()])
+        Self(Places::new(Set::default(), flows_max.div_ceil(WAYS).next_power_of_two()))
     }
 
     /// The flow's hash is at hand, and one multiplication by what nobody outside knows moves it to

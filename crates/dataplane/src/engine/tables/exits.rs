@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What leaves a node on source routes.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Exits {
     /// Links in the order of their numbers.
     links: Vec<(PortNumber, String)>,

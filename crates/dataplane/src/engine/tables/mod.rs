@@ -43,7 +43,7 @@ use std::sync::{Arc, OnceLock};
 
 /// A compiled program. A copy shares what is in it; a change changes a copy in part. Of entries that
 /// have an index here, all keep it as long as they are there.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Tables {
     pub(crate) node: NodeName,
     /// As it was told.

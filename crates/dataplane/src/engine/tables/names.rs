@@ -43,7 +43,7 @@ impl Referrer {
 pub(crate) type ProbedAt = (InstanceId, PathId, u16, u16);
 
 /// All names of a program.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     pub(crate) nodes: OrdMap<NodeName, NodeIndex>,
     pub(crate) node_numbers: Numbers,

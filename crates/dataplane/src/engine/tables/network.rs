@@ -16,7 +16,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// Another node.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct NodeTable {
     /// None: there is no such node.
     pub(crate) name: Option<NodeName>,
@@ -44,7 +44,7 @@ const NO_VNI: Vni = match Vni::new(0) {
 };
 
 /// A tenant network.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct NetworkTable {
     pub(crate) entry: Arc<NetworkEntry>,
     pub(crate) vni: Vni,
@@ -100,7 +100,7 @@ impl NetworkTable {
 type LineKey = (PortId, u16);
 
 /// Where the MACs and addresses of a network are.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct AddressTable {
     /// As told: two lines may speak of one MAC, and the last counts whose place is known.
     pub(super) told_macs: OrdMap<(MacAddr, PortId), Location>,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// A path.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct PathTable {
     pub(crate) entry: Arc<PathEntry>,
     pub(crate) chain: ChainId,
@@ -106,7 +106,7 @@ impl PathTable {
 }
 
 /// A local instance as the counters name it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct LocalInstance {
     pub(crate) hop: u16,
     pub(crate) id: InstanceId,
@@ -120,7 +120,7 @@ pub(crate) struct LocalInstance {
 }
 
 /// An instance that is probed.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct WatchedInstance {
     pub(crate) id: InstanceId,
     pub(crate) name: String,
@@ -146,7 +146,7 @@ impl Default for WatchedInstance {
 }
 
 /// A hop: the instances to choose from.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct HopTable {
     pub(crate) kind: HopKind,
     pub(crate) balance: Balance,
@@ -185,7 +185,7 @@ impl HopTable {
 }
 
 /// An instance as the forwarder sees it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct InstanceTable {
     /// Its identity mixed to 64 bits, for the choice.
     pub(crate) seed: u64,

@@ -14,6 +14,7 @@ use imbl::OrdMap;
 use std::sync::Arc;
 
 /// A path that flows stay on.
+#[derive(Debug)]
 struct Pin {
     old: PathId,
     start: PathPosition,
@@ -23,7 +24,7 @@ struct Pin {
 }
 
 /// The pins of a program.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Pins {
     /// For each path whose flows may stay on older ones, these.
     of_new: OrdMap<PathId, Arc<[Pin]>>,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// A port of this node.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct PortTable {
     pub(crate) entry: Arc<PortEntry>,
     pub(crate) network: NetworkIndex,
@@ -78,7 +78,7 @@ pub(super) struct BareShare {
 }
 
 /// What all paths want of a port.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PortUses {
     /// Instances of hops that it belongs to.
     shares: u32,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 const CHUNK: usize = 256;
 
 /// The array.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Chunks<T> {
     chunks: Vec<Arc<[T]>>,
 }

@@ -20,7 +20,7 @@ pub(crate) trait Hashed: Copy + Eq {
 type Part<K, V> = Arc<[Option<(K, V)>]>;
 
 /// The map. Of its parts, a power of two, a change of one entry copies one.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct SharedMap<K, V, const PARTS: usize = 4_096> {
     /// Empty while the map is: then it costs nothing to have one.
     parts: Vec<Part<K, V>>,

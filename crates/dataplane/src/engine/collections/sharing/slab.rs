@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// The entries. A place without one reads as the default, so that there is no place that cannot be
 /// read.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
     entries: Chunks<Option<Arc<T>>>,
     vacant: Arc<T>,

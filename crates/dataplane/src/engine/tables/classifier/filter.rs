@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Bits for each key at least, so that one of sixteen keys that are not there seems to be.
 const BITS_PER_KEY: usize = 8;
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Filter {
     /// A power of two of them.
     words: Arc<[u64]>,

@@ -8,7 +8,7 @@ use crate::engine::tables::slices::Scope;
 use catena_model::classifier::FieldWord;
 
 /// The fields that some rules look at.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct Masks {
     each: Counted<u32>,
     all: u32,
@@ -22,7 +22,7 @@ impl Masks {
 }
 
 /// The fields, by place.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct FieldMasks {
     at: SharedMap<Scope, Masks, 64>,
     anywhere: Masks,

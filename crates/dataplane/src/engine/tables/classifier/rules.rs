@@ -34,7 +34,7 @@ fn places(port: PortIndex, network: Option<NetworkIndex>) -> impl Iterator<Item 
 }
 
 /// A rule as it was told, and where it sends.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Told {
     entry: Arc<RuleEntry>,
     /// Its place in the order of all rules: the lesser goes first.
@@ -48,7 +48,7 @@ struct Told {
 const LABEL_STEP: u32 = 1 << 12;
 
 /// All rules of a program, by numbers that stay theirs. A copy shares what it has in common.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rules {
     told: Chunks<Option<Arc<Told>>>,
     numbers: Numbers,

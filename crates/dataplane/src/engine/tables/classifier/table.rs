@@ -27,7 +27,7 @@ pub(super) struct Ranked {
 }
 
 /// What rules are filed under: 64 bits of hash, as a collision costs a comparison, never a wrong answer.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key(pub(super) u64);
 
 impl Hashed for Key {
@@ -37,7 +37,7 @@ impl Hashed for Key {
 }
 
 /// The table.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Table {
     mask: Words,
     /// No rule in it goes before this; after a removal it may be too low, which costs only time.
@@ -51,7 +51,7 @@ pub(super) struct Table {
 
 /// Rules that a table cannot tell apart, in their order. Most are alone, and such a rule is found with
 /// the place of its key, without another wait for memory.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Bucket {
     first: Ranked,
     rest: Option<Arc<[Ranked]>>,

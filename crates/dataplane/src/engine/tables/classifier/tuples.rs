@@ -100,7 +100,7 @@ impl Tuple {
 }
 
 /// All tables.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Tuples {
     tables: Vec<Arc<Table>>,
 }

@@ -10,7 +10,7 @@ use catena_wire::flow::FlowKey;
 use catena_wire::scalar::VlanId;
 
 /// Which bits of which fields a rule gives.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     family: IpFamily,
     source_bits: u8,
@@ -19,7 +19,7 @@ struct Shape {
 }
 
 /// What a rule gives, but for ports.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Want {
     shape: Shape,
     scope: u32,
@@ -48,7 +48,7 @@ impl Hashed for Want {
 }
 
 /// All that rules give.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Wants {
     /// How many rules have each shape.
     shapes: Vec<(Shape, u32)>,

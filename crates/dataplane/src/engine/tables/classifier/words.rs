@@ -19,7 +19,7 @@ pub(super) struct Tail {
 }
 
 /// The words.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Words {
     pub(super) family: IpFamily,
     /// Both addresses of IPv4 in the first, or those of IPv6.

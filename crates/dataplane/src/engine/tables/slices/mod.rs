@@ -226,7 +226,7 @@ impl SliceTable {
 }
 
 /// All slices of a program.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Slices {
     /// Place 0 is never used.
     entries: Chunks<Option<SliceTable>>,
