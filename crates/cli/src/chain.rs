@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::output::{Format, block, say, table, tell};
 use crate::receipt;
 use crate::watch::{self, WatchForm};
-use catena_client::deploy::{Applied, ChainDocument, DeployError, Deployed, Deployment};
+use catena_client::deploy::{Applied, ChainDocument, DeployError, Deployed, Deployment, Document};
 use catena_client::{ChainChange, Client, Draft};
 use catena_model::check::CheckReport;
 use catena_model::preview::{self, ApplyRequest, Draining};
@@ -205,9 +205,16 @@ fn print_timings(runs: &[Deployed]) {
 }
 
 fn undeploy(client: &Client, file: &Path) -> Result<(), Failure> {
-    let name = if file.is_file() { read(file)?.1.name() } else { file.display().to_string() };
-    let draft = Draft::open(client)?;
-    Deployment::undeploy(draft.client(), &name)?;
+    let (name, draft) = if file.is_file() {
+        let chain = read(file)?.1;
+        let name = chain.name();
+        let document = Document { chains: vec![chain], ..Document::default() };
+        (name, Deployment::draft_without(client, &document)?)
+    } else {
+        let (name, draft) = (file.display().to_string(), Draft::open(client)?);
+        Deployment::undeploy(draft.client(), &name)?;
+        (name, draft)
+    };
     let applied = draft.apply(ApplyRequest { wait: true, ..ApplyRequest::default() })?;
     match unwithdrawn(&name, &applied) {
         None => say!("chain '{name}' is gone"),

@@ -4,6 +4,8 @@
 
 #[path = "documents/moves.rs"]
 mod moves;
+#[path = "documents/names.rs"]
+mod names;
 #[path = "documents/told.rs"]
 mod told;
 

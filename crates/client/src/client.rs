@@ -170,14 +170,25 @@ impl Client {
         }
     }
 
-    /// One resource by name or id.
+    /// One resource by name or id, or the beginning of its id, as people ask for it.
     ///
     /// # Errors
     /// When none or several have the name.
     pub fn find(&self, kind: Kind, name: &str) -> Result<Value, ClientError> {
+        match self.named(kind, name) {
+            Err(ClientError::NotFound { .. }) => self.show_by_id(kind, name),
+            found => found,
+        }
+    }
+
+    /// One resource by its name alone, as documents mean it: a name may look like the beginning of another's id.
+    ///
+    /// # Errors
+    /// When none or several have the name.
+    pub fn named(&self, kind: Kind, name: &str) -> Result<Value, ClientError> {
         let mut named = self.list(kind, &[("name", name)])?;
         match named.len() {
-            0 => self.show_by_id(kind, name),
+            0 => Err(ClientError::NotFound { kind: kind.key(), name: name.into() }),
             1 => Ok(named.remove(0)),
             count => Err(ClientError::Ambiguous { kind: kind.key(), name: name.into(), count }),
         }

@@ -50,6 +50,18 @@ impl Client {
         self.get(&format!("/v1/slices/{}", escape(name)))
     }
 
+    /// A slice by its name alone, as documents mean it.
+    ///
+    /// # Errors
+    /// When there is none of that name, or the controller does not answer.
+    pub fn slice_named(&self, name: &str) -> Result<SliceReport, ClientError> {
+        let found = self.slice(name)?;
+        if found.slice.name == name {
+            return Ok(found);
+        }
+        Err(ClientError::NotFound { kind: "slice", name: name.into() })
+    }
+
     /// Makes a slice.
     ///
     /// # Errors

@@ -26,14 +26,16 @@ impl Deployment {
     pub fn draft_without(client: &Client, document: &Document) -> Result<Draft, DeployError> {
         let draft = Draft::open(client)?;
         for graph in &document.graphs {
-            let id = id_of(&draft.client().find(Kind::ServiceGraph, &graph.name)?);
+            let id = id_of(&draft.client().named(Kind::ServiceGraph, &graph.name)?);
             draft.client().delete(Kind::ServiceGraph, &id)?;
         }
         for slice in &document.slices {
-            draft.client().delete_slice(&slice.name)?;
+            let id = draft.client().slice_named(&slice.name)?.id;
+            draft.client().delete_slice(&id.to_string())?;
         }
         for chain in &document.chains {
-            Self::undeploy(draft.client(), &chain.name())?;
+            let chain = draft.client().named(Kind::PortChain, &chain.name())?;
+            Self::undeploy(draft.client(), &id_of(&chain))?;
         }
         Ok(draft)
     }
@@ -74,13 +76,13 @@ fn declare_chain(
     document: &Document,
     chain: &ChainDocument,
 ) -> Result<(), DeployError> {
-    match client.find(Kind::PortChain, &chain.name()) {
-        Ok(known) => match Deployment::update(client, &chain.name(), chain) {
+    match client.named(Kind::PortChain, &chain.name()) {
+        Ok(known) => match Deployment::update(client, &id_of(&known), chain) {
             // A chain in a graph keeps its functions: the graph is made anew afterwards.
             Err(DeployError::Api(ClientError::Refused { status: 409, .. }))
                 if leave_graphs(client, document, &id_of(&known))? =>
             {
-                Deployment::update(client, &chain.name(), chain).map(|_| ())
+                Deployment::update(client, &id_of(&known), chain).map(|_| ())
             }
             updated => updated.map(|_| ()),
         },
@@ -93,7 +95,7 @@ fn declare_chain(
 fn leave_graphs(client: &Client, document: &Document, chain: &str) -> Result<bool, ClientError> {
     let mut was_in_one = false;
     for graph in &document.graphs {
-        let known = match client.find(Kind::ServiceGraph, &graph.name) {
+        let known = match client.named(Kind::ServiceGraph, &graph.name) {
             Ok(known) => known,
             Err(error) if error.is_not_found() => continue,
             Err(error) => return Err(error),
@@ -111,7 +113,7 @@ fn leave_graphs(client: &Client, document: &Document, chain: &str) -> Result<boo
 
 /// A function that no chain has made is made without instances.
 fn set_function(client: &Client, function: &FunctionDocument) -> Result<(), ClientError> {
-    let id = match client.find(Kind::PortPairGroup, &function.name) {
+    let id = match client.named(Kind::PortPairGroup, &function.name) {
         Ok(group) => id_of(&group),
         Err(error) if error.is_not_found() => {
             id_of(&client.create(Kind::PortPairGroup, &json!({"name": function.name}))?)
@@ -129,12 +131,12 @@ fn set_function(client: &Client, function: &FunctionDocument) -> Result<(), Clie
 /// The branches of a graph are its for life: one with others takes its place.
 fn set_graph(client: &Client, graph: &GraphDocument) -> Result<(), ClientError> {
     let mut branches: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let id = |name: &String| Ok(id_of(&client.find(Kind::PortChain, name)?));
+    let id = |name: &String| Ok(id_of(&client.named(Kind::PortChain, name)?));
     for (chain, onward) in &graph.branches {
         let onward = onward.iter().map(id).collect::<Result<_, ClientError>>()?;
         branches.insert(id(chain)?, onward);
     }
-    match client.find(Kind::ServiceGraph, &graph.name) {
+    match client.named(Kind::ServiceGraph, &graph.name) {
         Ok(known) if branches_of(&known) == branches => return Ok(()),
         Ok(known) => client.delete(Kind::ServiceGraph, &id_of(&known))?,
         Err(error) if error.is_not_found() => {}

@@ -36,12 +36,13 @@ impl Deployment {
     pub fn describe(client: &Client, document: &Document) -> Result<Document, ClientError> {
         let mut described = Document::default();
         for chain in &document.chains {
-            if let Some(chain) = there(Self::describe_chain(client, &chain.name()))? {
-                described.chains.push(chain);
+            if let Some(chain) = there(client.named(Kind::PortChain, &chain.name()))? {
+                described.chains.push(described_chain(client, &chain)?);
             }
         }
         for function in &document.functions {
-            if let Some(known) = there(client.function(&function.name))? {
+            let known = there(client.function(&function.name))?;
+            if let Some(known) = known.filter(|known| known.name == function.name) {
                 described.functions.push(FunctionDocument {
                     name: known.name,
                     on_failure: known.on_failure,
@@ -51,13 +52,14 @@ impl Deployment {
             }
         }
         for graph in &document.graphs {
-            if let Some(known) = there(client.graph(&graph.name))? {
+            let known = there(client.graph(&graph.name))?;
+            if let Some(known) = known.filter(|known| known.name == graph.name) {
                 let (name, branches) = (known.name, known.branches);
                 described.graphs.push(GraphDocument { name, branches });
             }
         }
         for slice in &document.slices {
-            if let Some(known) = there(client.slice(&slice.name))? {
+            if let Some(known) = there(client.slice_named(&slice.name))? {
                 described.slices.push(known.slice);
             }
         }
@@ -70,37 +72,40 @@ impl Deployment {
     /// # Errors
     /// No such chain, or the controller does not answer.
     pub fn describe_chain(client: &Client, name: &str) -> Result<ChainDocument, ClientError> {
-        let chain = client.find(Kind::PortChain, name)?;
-        let ports = Ports::read(client)?;
-        let mut match_fields = Map::new();
-        let (mut source, mut destination) = (String::new(), String::new());
-        let mut outer = Value::Null;
-        for rule in texts(&chain["flow_classifiers"]) {
-            let rule = client.show(Kind::FlowClassifier, &rule)?;
-            match_fields = fields(&rule);
-            source = ports.device(&rule["logical_source_port"]);
-            destination = ports.device(&rule["logical_destination_port"]);
-            outer = ports.network(&rule["logical_source_port"]);
-        }
-        let mut steps = Vec::new();
-        for group in texts(&chain["port_pair_groups"]) {
-            let group = client.show(Kind::PortPairGroup, &group)?;
-            steps.push(step(client, &ports, &outer, &group)?);
-        }
-        let encapsulation = Some(carrier_of(&chain)?);
-        Ok(ChainDocument {
-            name: chain["name"].as_str().map(str::to_owned),
-            source,
-            destination,
-            match_fields,
-            chain: steps,
-            encapsulation,
-            setup: Some(setup_of(&chain)?).filter(|setup| !setup.is_proactive()),
-            symmetric: chain["chain_parameters"]["symmetric"].as_bool().unwrap_or_default(),
-            group: None,
-            label: None,
-        })
+        described_chain(client, &client.find(Kind::PortChain, name)?)
     }
+}
+
+fn described_chain(client: &Client, chain: &Value) -> Result<ChainDocument, ClientError> {
+    let ports = Ports::read(client)?;
+    let mut match_fields = Map::new();
+    let (mut source, mut destination) = (String::new(), String::new());
+    let mut outer = Value::Null;
+    for rule in texts(&chain["flow_classifiers"]) {
+        let rule = client.show(Kind::FlowClassifier, &rule)?;
+        match_fields = fields(&rule);
+        source = ports.device(&rule["logical_source_port"]);
+        destination = ports.device(&rule["logical_destination_port"]);
+        outer = ports.network(&rule["logical_source_port"]);
+    }
+    let mut steps = Vec::new();
+    for group in texts(&chain["port_pair_groups"]) {
+        let group = client.show(Kind::PortPairGroup, &group)?;
+        steps.push(step(client, &ports, &outer, &group)?);
+    }
+    let encapsulation = Some(carrier_of(chain)?);
+    Ok(ChainDocument {
+        name: chain["name"].as_str().map(str::to_owned),
+        source,
+        destination,
+        match_fields,
+        chain: steps,
+        encapsulation,
+        setup: Some(setup_of(chain)?).filter(|setup| !setup.is_proactive()),
+        symmetric: chain["chain_parameters"]["symmetric"].as_bool().unwrap_or_default(),
+        group: None,
+        label: None,
+    })
 }
 
 fn there<T>(found: Result<T, ClientError>) -> Result<Option<T>, ClientError> {

@@ -31,11 +31,11 @@ impl Deployment {
     /// Those of [`Deployment::deploy`] and [`Deployment::update`].
     pub fn apply(client: &Client, document: &ChainDocument) -> Result<Applied, DeployError> {
         let name = document.name();
-        match client.find(Kind::PortChain, &name) {
-            Ok(_) => {
+        match client.named(Kind::PortChain, &name) {
+            Ok(known) => {
                 // An update is several requests: they are made on a copy, and the copy at once.
                 let draft = Draft::open(client)?;
-                let mut updated = Self::update(draft.client(), &name, document)?;
+                let mut updated = Self::update(draft.client(), &id_of(&known), document)?;
                 let status = settled(client, draft, &updated.chain)?;
                 updated.status = status.state.name().into();
                 updated.status_reason = status.reason;

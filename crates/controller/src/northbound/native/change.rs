@@ -33,14 +33,32 @@ pub(super) async fn declare(
 /// Digits of an identity that may stand for it, if they fit no other.
 const ID_PREFIX_DIGITS_MIN: usize = 4;
 
-/// The one that has this identity, or alone this name, or alone an identity that begins so.
+/// The one that has this identity, or alone this name, or alone an identity that begins so: as people ask for it.
 pub(super) fn find<'l>(
     kind: &str,
     all: impl Iterator<Item = (Uuid, &'l Label)>,
     name: &str,
 ) -> Result<Uuid, Problem> {
+    find_by(kind, all, name, name.len() >= ID_PREFIX_DIGITS_MIN)
+}
+
+/// The one that has this identity, or alone this name: as what is declared means it, whose names may look like
+/// the beginning of another's identity.
+pub(super) fn named<'l>(
+    kind: &str,
+    all: impl Iterator<Item = (Uuid, &'l Label)>,
+    name: &str,
+) -> Result<Uuid, Problem> {
+    find_by(kind, all, name, false)
+}
+
+fn find_by<'l>(
+    kind: &str,
+    all: impl Iterator<Item = (Uuid, &'l Label)>,
+    name: &str,
+    is_prefix: bool,
+) -> Result<Uuid, Problem> {
     let wanted = Uuid::parse_str(name).ok();
-    let is_prefix = name.len() >= ID_PREFIX_DIGITS_MIN;
     let (mut named, mut begun) = (Vec::new(), Vec::new());
     for (id, label) in all {
         if wanted == Some(id) {

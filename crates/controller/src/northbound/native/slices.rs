@@ -1,7 +1,7 @@
 //! `/v1/slices`: slices of 5G networks, one by one and by the line. Knows names and pages; refuses to
 //! know how a slice gets its path.
 
-use super::change::{body, declare, find};
+use super::change::{body, declare, find, named};
 use super::problem::Problem;
 use super::view::View;
 use crate::auth::Identity;
@@ -89,7 +89,7 @@ pub(super) async fn create(view: &View) -> Result<Response, Problem> {
 /// Makes a slice what is given, and nothing else.
 pub(super) async fn put(view: &View) -> Result<Response, Problem> {
     let given: SliceDocument = body(&view.call)?;
-    let id = slice_named(&view.intent, &view.call.name)?.id;
+    let id = slice_declared(&view.intent, &view.call.name)?;
     write(view, id, given, true).await
 }
 
@@ -266,7 +266,7 @@ pub(super) fn made_of(
             return Ok::<PortId, Problem>(*port);
         }
         let seen = intent.ports.values().filter(|port| is_seen(&port.label.project));
-        let port = find("port", seen.map(|port| (port.id.0, &port.label)), name).map(PortId)?;
+        let port = named("port", seen.map(|port| (port.id.0, &port.label)), name).map(PortId)?;
         found.ports.insert(name.clone(), port);
         Ok(port)
     });
@@ -301,22 +301,38 @@ fn chain_among(
         return Ok(chain.id);
     }
     let seen = intent.chains.values().filter(|chain| is_seen(&chain.label.project));
-    find("chain", seen.map(|chain| (chain.id.0, &chain.label)), name).map(ChainId)
+    named("chain", seen.map(|chain| (chain.id.0, &chain.label)), name).map(ChainId)
 }
 
+/// The chain whose slices are asked for.
 fn chain_named(intent: &Intent, name: &str) -> Result<ChainId, Problem> {
-    chain_among(intent, |_| true, name)
+    find("chain", intent.chains.values().map(|chain| (chain.id.0, &chain.label)), name).map(ChainId)
 }
 
 /// The slice that is meant by a name or an identity.
 fn slice_named<'i>(intent: &'i Intent, name: &str) -> Result<&'i Slice, Problem> {
-    let of_id = Uuid::parse_str(name).ok().and_then(|id| intent.slices.get(&SliceId(id)));
-    if let Some(slice) = of_id {
+    if let Some(slice) = slice_of_id(intent, name) {
         return Ok(slice);
     }
-    let all = intent.slices.values().map(|slice| (slice.id.0, &slice.label));
-    let id = SliceId(find("slice", all, name)?);
+    let id = SliceId(find("slice", labels(intent), name)?);
     intent.slices.get(&id).ok_or_else(Problem::gone)
+}
+
+/// The slice that a document means.
+fn slice_declared(intent: &Intent, name: &str) -> Result<SliceId, Problem> {
+    match slice_of_id(intent, name) {
+        Some(slice) => Ok(slice.id),
+        None => named("slice", labels(intent), name).map(SliceId),
+    }
+}
+
+/// Without looking at the others.
+fn slice_of_id<'i>(intent: &'i Intent, name: &str) -> Option<&'i Slice> {
+    Uuid::parse_str(name).ok().and_then(|id| intent.slices.get(&SliceId(id)))
+}
+
+fn labels(intent: &Intent) -> impl Iterator<Item = (Uuid, &Label)> {
+    intent.slices.values().map(|slice| (slice.id.0, &slice.label))
 }
 
 fn report(situation: &Situation, intent: &Intent, slice: &Slice) -> SliceReport {
