@@ -48,7 +48,21 @@ pub fn converged(previous: &Blueprint, intent: &IndexedIntent, inventory: &Inven
     let known = previous.looked_among(inventory).filter(|known| known.told == inventory.told);
     let atlas = known.map(|known| known.atlas.clone()).unwrap_or_default();
     let looked = Looked::new(intent, inventory, &slices, atlas);
-    Blueprint { programs, slices, looked: Some(Arc::new(looked)), ..previous.clone() }
+    let ledger = with_cables(&previous.ledger, inventory);
+    Blueprint { programs, slices, ledger, looked: Some(Arc::new(looked)), ..previous.clone() }
+}
+
+/// While nobody sends anything, cables make no blueprint; whoever asks what stands in a chain's way wants them all the
+/// same.
+fn with_cables(ledger: &Arc<Ledger>, inventory: &Inventory) -> Arc<Ledger> {
+    if !ledger.paths.sends().is_empty() {
+        return Arc::clone(ledger);
+    }
+    let now = remembered(&ledger.cables, inventory, &ledger.port_numbers);
+    if *ledger.cables == now {
+        return Arc::clone(ledger);
+    }
+    Arc::new(Ledger { cables: Arc::new(now), ..Ledger::clone(ledger) })
 }
 
 fn next_chains(

@@ -104,6 +104,15 @@ pub(super) fn row(switches: u32) -> (World, Fabric) {
 }
 
 #[test]
+fn a_chain_that_nobody_has_planned_yet_is_not_said_to_lack_cables_that_are_there() {
+    let (mut world, _) = row(3);
+    assert!(world.blueprint.ledger.paths.sends().is_empty(), "no chain has had ways followed");
+    let chain = chain_by(&mut world, 1, &[12], MARKED[0]);
+    let reason = world.status(chain).reason;
+    assert!(reason.contains("the planner has not run yet"), "{reason}");
+}
+
+#[test]
 fn a_way_that_is_too_long_for_a_header_is_refused_with_what_to_do() {
     for by in OTHERS {
         // A cable more than switches, and the port of the function.
