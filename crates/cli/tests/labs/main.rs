@@ -42,6 +42,7 @@ mod punt;
 mod shares;
 mod slices;
 mod stack;
+mod stateless;
 mod steering;
 mod streams;
 mod surroundings;

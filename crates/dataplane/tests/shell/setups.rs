@@ -72,6 +72,14 @@ async fn new_flows_of_a_reactive_chain_wait_in_their_worker_for_what_the_control
             }
         }
         let flows = asked(&mut agent, FLOWS);
+        // What is still on its way when the answer comes need not wait.
+        let held = |agent: &mut TestAgent| {
+            let counters = agent.counters();
+            counters.setups.chains.values().map(|setups| setups.held).sum::<u64>()
+        };
+        while held(&mut agent) < FLOWS as u64 * ROW {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
         let answers = FlowAnswers { flows: flows.values().map(answer).collect() };
         agent.send(to_dataplane::Message::FlowAnswers(answers));
         let mut next: HashMap<u16, u64> = HashMap::new();
