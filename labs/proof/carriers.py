@@ -29,8 +29,9 @@ PORT_LABELS, PATH_LABELS = range(0xFFF00, 0x100000), range(16, 0x80000)
 # is, its ways round dead cables, and the frame behind the header, addresses in front as they always are. Where the
 # header stands in the place of the destination address, that is nobody's. Where ports that were taken are gone
 # from the header, `ttl` is how many nodes it may still pass; None where they stay. Where one number stands for all
-# ports, that is (number, pass, its degree), and no port is told apart.
-Route = namedtuple("Route", "ports counter path detours inner ttl number", defaults=(None, None))
+# ports, that is (number, pass, its degree), and no port is told apart. The tag is the one of the domain's key, which
+# nobody here knows.
+Route = namedtuple("Route", "ports counter path detours inner ttl number tag", defaults=(None, None, None))
 # A way round the cable at a position: where the way goes on, and ports by position.
 Detour = namedtuple("Detour", "counter rejoin ports")
 
@@ -145,12 +146,15 @@ def read_native(frame):
     version, width, count, counter, flags = head[0] >> 4, head[0] & 0x0F, head[1], head[2], head[3]
     if version != VERSION or width not in WIDTHS or not count or counter > count:
         raise Malformed(f"version {version}, width {width}, {counter} of {count} ports left")
-    if flags & ~(FLAG_PATH | FLAG_DETOURS):
-        raise Malformed(f"flags {flags:#04x}: tags are not read here")
+    if flags & ~(FLAG_TAG | FLAG_PATH | FLAG_DETOURS) or flags & (FLAG_TAG | FLAG_PATH) == FLAG_TAG:
+        raise Malformed(f"flags {flags:#04x}")
     ports, at = read_ports(frame, 18, count, width)
-    path = None
+    path = tag = None
     if flags & FLAG_PATH:
         path, at = int.from_bytes(frame[at:at + 3], "big"), at + 3
+    if flags & FLAG_TAG:
+        octet(frame, at + 1)
+        tag, at = frame[at:at + 2], at + 2
     detours = ()
     if flags & FLAG_DETOURS:
         number, at = octet(frame, at), at + 1
@@ -162,7 +166,7 @@ def read_native(frame):
             detours += (Detour(position, rejoin, own),)
     if len(frame) < at + 2:
         raise Malformed("ends inside its header")
-    return Route(ports, counter, path, detours, frame[:12] + frame[at:])
+    return Route(ports, counter, path, detours, frame[:12] + frame[at:], tag=tag)
 
 
 def octet(frame, at):

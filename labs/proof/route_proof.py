@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Proves from captures that each source-routed frame went where its ports lead: from an edge over cables to an edge,
 by the link of the number that stood in it at each node, with a counter one less at each, or without the label that
-named it, and the same bytes behind it.
+named it, and the same bytes behind it. Edges are hosts, and the switches that are named as such.
 
 Links nothing of Catena. Reads classic pcap files of what came in at every link, and a JSON description:
 
@@ -9,7 +9,7 @@ Links nothing of Catena. Reads classic pcap files of what came in at every link,
      "cables": [[{"node": "h1", "interface": "l-a1"}, {"node": "a1", "interface": "l-h1"}]],
      "links": [{"node": "a1", "interface": "l-h1", "number": 1}],
      "captures": [{"node": "a1", "interface": "l-h1", "pcap": "a1.l-h1.pcap", "lost": 0}],
-     "walks": 1000, "faults": [{"node": "a1", "interface": "l-h1"}]}
+     "edges": ["a2"], "walks": 1000, "faults": [{"node": "a1", "interface": "l-h1"}]}
 
 The cables are those that were plugged, the numbers those that the controller tells of (GET /v1/links), the identities what
 nodes divide by where one number stands for all ports (GET /v1/nodes). `walks`, if it
@@ -21,12 +21,18 @@ function. A header that leads over several goes on behind it as it was left: suc
 of the same packet, with the next higher hop limit, has ended, and has taken as many numbers there, none of a link, as
 its hop limit fell.
 
+`edges` are switches that may write headers. What one writes is learned from the captures alone: where a frame comes to
+it whose last port is that of no link, its header ends there, and with the next one the same frame, for the same path,
+must leave the edge once, by the port that this header begins with. So a walk has pieces, from a host over edges to a host.
+
     malformed  a header that says what it cannot
     port       left a node by another link than that of its number
     counter    was not one less than at the node before, nor was the time to live of labels
-    walk       did not go on where it had been, passed a host, or began or ended at no edge
+    walk       did not go on where it had been, passed a host, or began or ended at a switch, if that is no edge or no
+               other header ended or began there
     twice      came to a node once more with the same number of ports left
-    altered    the header but for its counter, or what is behind it, is not what it was
+    altered    the header but for its counter, or what is behind it, is not what it was; at an edge between, the path,
+               or what is behind the header
     capture    what speaks against a capture, or against the description
 
 Usage: route_proof.py DESCRIPTION.json OUTPUT.json
@@ -69,6 +75,10 @@ class Fabric:
             raise Unreadable(f"links without a number: {missing}; numbers given twice: {twice}")
         self.taken = set(taken)
         self.identities = lab.get("identities", {})
+        self.edges = set(lab.get("edges", ()))
+        unknown = [edge for edge in self.edges if self.nodes.get(edge) != "switch"]
+        if unknown:
+            raise Unreadable(f"edges that are no switches: {unknown}")
 
     def named(self, node, route):
         """The port that a node reads from the number of a way; None if it has nothing to divide by."""
@@ -111,9 +121,10 @@ def went_round(walk):
 
 
 def in_order(walk, fabric):
-    """The sights of a walk from its edge on. Counters tell the order, unless a detour was taken: then cables do."""
+    """The sights of a walk from its edge on. Counters tell the order, unless a detour was taken, or a header ended at
+    an edge between: then cables do."""
     by_counter = sorted(walk, key=lambda sight: -sight.route.counter)
-    if not went_round(walk):
+    if not went_round(walk) and not any(has_next(sight, fabric) for sight in walk):
         return by_counter
     ordered, rest, node = [], by_counter, None
     while rest:
@@ -125,6 +136,24 @@ def in_order(walk, fabric):
         ordered.append(rest[following[0]])
         rest, node = rest[:following[0]] + rest[following[0] + 1:], ordered[-1].node
     return ordered + rest
+
+
+def has_next(sight, fabric):
+    """Has a frame come to an edge between with the last port of its header, and that is no link?"""
+    if sight.node not in fabric.edges or sight.route.counter != 1:
+        return False
+    last = next_of(sight, fabric)
+    return last in range(1, 256) and (sight.node, last) not in fabric.taken
+
+
+def pieces_of(walk, fabric):
+    """A walk in its order, cut behind each header that ends at an edge between."""
+    pieces = [[]]
+    for sight in walk:
+        if pieces[-1] and has_next(pieces[-1][-1], fabric):
+            pieces.append([])
+        pieces[-1].append(sight)
+    return pieces
 
 
 def named_by(before, sight, fabric):
@@ -160,6 +189,15 @@ def is_new(route):
     return route.counter == len(route.ports) - 1 if route.ttl is None else route.ttl == LABEL_TTL - 1
 
 
+def gone_round(route, seen):
+    """What a header is like behind a node that took the detour that it brings; None if it has none. That node makes a
+    tag anew, so it is the one that was seen."""
+    found = detoured(route)
+    if found and None not in (found.tag, seen.tag):
+        found = found._replace(tag=seen.tag)
+    return found
+
+
 def left_over(route, passed):
     """What is left of a header when as many functions have had its packet."""
     for _ in range(passed):
@@ -172,14 +210,15 @@ def begun(sight, left, earlier, fabric):
     what speaks against it."""
     is_edge = fabric.nodes[left] == "host"
     if is_new(sight.route):
-        return None if is_edge else ("walk", f"began at {left}, which is no edge")
+        why = "where no header of it had ended" if left in fabric.edges else "which is no edge"
+        return None if is_edge else ("walk", f"began at {left}, {why}")
     if not is_edge or earlier is None or earlier[0].node != left:
         return "walk", (f"was first seen at {sight.node}, with {sight.route.counter} of {len(sight.route.ports)} left, and "
                         f"nothing had come to {left}")
     last, passed, others = earlier
     # A node keeps what is left of the newest header of a flow: it may be that of a packet behind this one.
     left_overs = [left_over(route, passed)._replace(inner=sight.route.inner) for route in [last.route, *others]]
-    fitting = (route for route in left_overs if sight.route in (stepped(route), detoured(route)))
+    fitting = (route for route in left_overs if sight.route in (stepped(route), gone_round(route, sight.route)))
     own = next(fitting, left_overs[0])
     taken = [own.ports[own.counter + place] for place in range(passed) if own.counter + place < len(own.ports)]
     if own.ttl is None and any((left, port) in fabric.taken for port in taken):
@@ -187,21 +226,64 @@ def begun(sight, left, earlier, fabric):
     return Sight(left, None, own)
 
 
+def renewed(ended, sight, fabric):
+    """What speaks against the header that is behind an edge, by the last sight of the one that ended there."""
+    left, _ = fabric.far[sight.node, sight.interface]
+    if left != ended.node:
+        return "walk", f"came to {ended.node}, where its header ended, and to {sight.node} from {left}"
+    if not is_new(sight.route):
+        return "walk", f"left {left}, where its header ended, by a header that was not written there"
+    if (sight.route.inner, sight.route.path) != (ended.route.inner, ended.route.path):
+        return "altered", f"came to {sight.node} as another frame, or of another path, than to the edge {left}"
+    return None
+
+
+def doubled(walk):
+    """(kind, what is wrong) where a frame came by one link twice, None where none did."""
+    sight, count = Counter(walk).most_common(1)[0]
+    if count > 1:
+        return "twice", f"came to {sight.node} once more by {sight.interface} with {sight.route.counter} left"
+    return None
+
+
 def fault_of(walk, fabric, earlier=None):
     """(kind, what is wrong with a walk), None if nothing. The sights are in their order; `earlier` is the last sight of
     the walk before of the same packet, how many functions have had it since, and the headers of its path that came
     there at all."""
+    fault = doubled(walk)
+    if fault:
+        return fault
     left, _ = fabric.far[walk[0].node, walk[0].interface]
     before = begun(walk[0], left, earlier, fabric)
     if before is not None and not isinstance(before, Sight):
         return before
-    for place, sight in enumerate(walk):
+    ended = None
+    for piece in pieces_of(walk, fabric):
+        fault = renewed(ended, piece[0], fabric) if ended else None
+        fault = fault or astray(piece, before, fabric)
+        if fault:
+            return fault
+        before, ended = None, piece[-1]
+    if ended.route.counter < 1 or fabric.nodes[ended.node] != "host":
+        return UNFINISHED, f"was last seen at {ended.node}, with {ended.route.counter} ports left"
+    last = next_of(ended, fabric)
+    if (ended.node, last) in fabric.taken:
+        return "walk", f"ended at {ended.node} by port {last}, which is a link"
+    if not last or last > 255:
+        return "port", f"ended at {ended.node}, where its number names port {last}"
+    return None
+
+
+def astray(piece, before, fabric):
+    """What is wrong with the way of one header. `before` is what it was at the edge where it begins; None if that has
+    written it."""
+    for place, sight in enumerate(piece):
         node, interface, route = sight
         left, by = fabric.far[node, interface]
         if before is not None:
             expected = stepped(before.route)
             if route.ports != expected.ports:
-                expected = detoured(before.route)
+                expected = gone_round(before.route, route)
             if route.counter == before.route.counter and route == before.route:
                 return "twice", f"came to {before.node} and to {node} with {route.counter} left"
             if expected is None or route._replace(counter=0, ttl=0) != expected._replace(counter=0, ttl=0):
@@ -217,19 +299,14 @@ def fault_of(walk, fabric, earlier=None):
         if named not in (taken, UNSEEN):
             return "port", f"left {left} by port {taken} ({by}), and its header named {named}"
         before = sight
-    if before.route.counter < 1 or fabric.nodes[before.node] != "host":
-        return UNFINISHED, f"was last seen at {before.node}, with {before.route.counter} ports left"
-    last = next_of(before, fabric)
-    if (before.node, last) in fabric.taken:
-        return "walk", f"ended at {before.node} by port {last}, which is a link"
-    if not last or last > 255:
-        return "port", f"ended at {before.node}, where its number names port {last}"
     return None
 
 
 def next_of(sight, fabric):
-    """The port that a frame names to the node that has seen it."""
+    """The port that a frame names to the node that has seen it; None if none is left."""
     route = sight.route
+    if route.counter < 1:
+        return None
     return route.ports[route.counter - 1] if route.number is None else fabric.named(sight.node, route)
 
 
@@ -237,7 +314,8 @@ def prove(lab, folder):
     """The verdict, as it goes into the output file."""
     verdict, fabric = Verdict(), Fabric(lab)
     walks, count = read_sights(lab, folder, fabric, verdict)
-    ways, passed, proved, unfinished, round_about = Counter(), Counter(), 0, 0, 0
+    ways, passed, proved, unfinished = Counter(), Counter(), 0, 0
+    round_about, renewals = 0, 0
     failed = {(end["node"], fabric.numbers[end["node"], end["interface"]]) for end in lab.get("faults", ())}
     walks = {who: in_order(walk, fabric) for who, walk in walks.items()}
     ends, came = defaultdict(dict), defaultdict(dict)
@@ -265,7 +343,9 @@ def prove(lab, folder):
             verdict.complain(fault[0], f"{name} {fault[1]}")
             continue
         proved += 1
-        round_about += went_round(walk)
+        pieces = pieces_of(walk, fabric)
+        renewals += len(pieces) - 1
+        round_about += any(map(went_round, pieces))
         edge = fabric.far[walk[0].node, walk[0].interface][0]
         ways[" ".join([edge] + [sight.node for sight in walk])] += 1
         passed.update(sight.node for sight in walk[:-1])
@@ -277,6 +357,7 @@ def prove(lab, folder):
         "ok": not verdict.counts, "frames": count, "walks": len(walks), "proved": proved,
         "ways": dict(ways.most_common()), "switches": dict(passed.most_common()),
         "passages": sum(passed.values()), "unfinished": unfinished, "detoured": round_about, "gone_on": goes_on,
+        "renewed": renewals,
         **{kind: verdict.counts[kind] for kind in KINDS},
         "violation_count": sum(verdict.counts.values()), "violations": verdict.examples,
     }

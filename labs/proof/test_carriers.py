@@ -16,11 +16,11 @@ def pack(ports, width):
     return int(bits.ljust((len(bits) + 7) // 8 * 8, "0"), 2).to_bytes((len(bits) + 7) // 8, "big")
 
 
-def route(ports, counter, inner, path=7, width=8, detours=()):
+def route(ports, counter, inner, path=7, width=8, detours=(), tag=b""):
     """A frame on its way over source routes; the ports by position."""
-    flags = (0x00 if path is None else 0x04) | (0x02 if detours else 0)
+    flags = (0x00 if path is None else 0x04) | (0x02 if detours else 0) | (0x01 if tag else 0)
     head = bytes([0x10 | width, len(ports), counter, flags]) + pack(ports, width)
-    behind = b"" if path is None else path.to_bytes(3, "big")
+    behind = (b"" if path is None else path.to_bytes(3, "big")) + tag
     if detours:
         behind += bytes([len(detours)])
     for position, rejoin, own in detours:
@@ -121,8 +121,9 @@ class Carriers(unittest.TestCase):
         self.assertEqual((read.ports, read.counter, read.path), ((8, 7, 6, 5, 4, 3, 2, 1), 8, None))
         read = carriers.read_route(golden("native_w6.hex"))
         self.assertEqual((read.ports, read.counter), (tuple(range(13, 0, -1)), 13))
-        with self.assertRaises(carriers.Malformed):
-            carriers.read_route(golden("native_all_parts.hex"))
+        read = carriers.read_route(golden("native_all_parts.hex"))
+        self.assertEqual((read.ports, read.counter, read.path), ((13, 12, 11), 3, 0x123456))
+        self.assertEqual((read.tag, read.detours), (b"\xe4\x7e", (carriers.Detour(2, 1, (22, 21)),)))
         read = carriers.read_route(golden("sr_mpls_three.hex"))
         self.assertEqual((read.ports, read.counter, read.path, read.ttl), ((5, 3, 1), 3, 0x1234, 64))
         for name, degree, polynomials in (
@@ -148,13 +149,15 @@ class Carriers(unittest.TestCase):
     def test_headers_that_say_what_they_cannot_are_refused(self):
         good = route((5, 2, 1), 2, datagram(1))
         self.assertEqual(carriers.read_route(good).inner, datagram(1))
-        for at, value in ((14, 0x28), (14, 0x15), (15, 0), (16, 4), (17, 0x08), (18, 0)):
+        for at, value in ((14, 0x28), (14, 0x15), (15, 0), (16, 4), (17, 0x08), (17, 0x01), (18, 0)):
             bad = good[:at] + bytes([value]) + good[at + 1:]
             with self.assertRaises(carriers.Malformed, msg=at):
                 carriers.read_route(bad)
         for length in range(14, 25):
             with self.assertRaises(carriers.Malformed, msg=length):
                 carriers.read_route(good[:length])
+        with self.assertRaises(carriers.Malformed):
+            carriers.read_route(route((5, 2, 1), 2, datagram(1), tag=b"\1\2")[:25])
         for profile in (carriers.SAFE, carriers.CLASSIC):
             good = marked(profile, (6, 2, 1), 2, datagram(1))
             read = carriers.read_route(good)

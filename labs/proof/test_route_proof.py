@@ -7,8 +7,8 @@ import tempfile
 import unittest
 
 import route_proof
-from carriers import remainder
-from test_carriers import datagram, labelled, numbered, route
+from carriers import CLASSIC, SAFE, remainder
+from test_carriers import datagram, labelled, marked, numbered, route
 
 NODES = {"h1": "host", "h2": "host", "a1": "switch", "a2": "switch", "a3": "switch"}
 # A triangle with a host at a1 and one at a2; numbers by (node, interface).
@@ -90,13 +90,43 @@ def residues(number, places=SHORT):
 ROUND = ((3, 2, (2, 2)),)  # at a1, for the cable to a2: by a3
 
 
-def gone_round(number, first=None):
+def gone_round(number, first=None, tags=(b"", b"")):
     """[(place, frame)] of one datagram that leaves its way at a1, whose cable to a2 is dead."""
     inner = datagram(number)
-    before = route((FUNCTION, 3, 1, 1), 3, inner, detours=ROUND if first is None else first)
+    before = route((FUNCTION, 3, 1, 1), 3, inner, detours=ROUND if first is None else first, tag=tags[0])
     ports = (FUNCTION, 3, 2, 2)
-    after = [(place, route(ports, counter, inner)) for place, counter in zip(LONG[1:], (3, 2, 1))]
+    after = [(place, route(ports, counter, inner, tag=tags[1])) for place, counter in zip(LONG[1:], (3, 2, 1))]
     return [(LONG[0], before)] + after
+
+
+# What a3 gives the header that it writes, where it is an edge.
+NEXT = 200
+# By position: to the edge, and on from there.
+FIRST, SECOND = (NEXT, 2, 1), (FUNCTION, 3, 2)
+
+
+def over_edge(number, first=FIRST, second=SECOND, write=route, behind=None):
+    """[(place, frame)] of one datagram by the long way, under one header to a3 and another one behind it."""
+    before, after = datagram(number), behind or datagram(number)
+    to = [(place, write(first, len(first) - 1 - index, before)) for index, place in enumerate(LONG[:2])]
+    return to + [(place, write(second, len(second) - 1 - index, after)) for index, place in enumerate(LONG[2:])]
+
+
+def of_profile(profile):
+    return lambda ports, counter, inner: marked(profile, ports, counter, inner)
+
+
+def labels(ports, counter, inner):
+    """A header of this counter, of all these ports by position."""
+    return labelled(ports[:counter][::-1], inner, ttl=63 - (len(ports) - 1 - counter))
+
+
+TO_EDGE, FROM_EDGE = (number_of([(IDENTITIES[node][0], port) for node, port in way])
+                      for way in ((("a1", 2), ("a3", NEXT)), (("a2", 3), ("h2", FUNCTION))))
+
+
+def remainders(ports, counter, inner):
+    return numbered(TO_EDGE if ports == FIRST else FROM_EDGE, 4, counter, inner)
 
 
 def hello(place):
@@ -108,7 +138,7 @@ def good():
     return walk(0) + walk(1, LONG) + walk(0, hops=63) + walk(2, LONG, width=4)
 
 
-def prove(sights, walks=None, lost=0, without=None, numbers=None, cables=None, faults=()):
+def prove(sights, walks=None, lost=0, without=None, numbers=None, cables=None, faults=(), edges=()):
     with tempfile.TemporaryDirectory() as folder:
         ends, links = [], []
         for left, by, one, right, back, other in cables or CABLES:
@@ -130,7 +160,7 @@ def prove(sights, walks=None, lost=0, without=None, numbers=None, cables=None, f
                     if place == (node, interface):
                         file.write(struct.pack("<IIII", 1, index, len(data), len(data)) + data)
         lab = {"nodes": NODES, "identities": IDENTITIES, "cables": ends, "links": links, "captures": entries, "walks": walks,
-               "faults": list(faults)}
+               "faults": list(faults), "edges": list(edges)}
         path, output = (os.path.join(folder, name) for name in ("route.json", "out.json"))
         with open(path, "w", encoding="utf-8") as file:
             json.dump(lab, file)
@@ -156,6 +186,73 @@ class Proof(unittest.TestCase):
             self.wrong(gone_round(0, other), "altered")
         self.wrong(gone_round(0)[:2], "walk", "was last seen at a3")
 
+    def test_headers_that_end_at_edges_between_are_proved_piece_by_piece(self):
+        for write in (route, of_profile(SAFE), of_profile(CLASSIC), labels, remainders):
+            sights = over_edge(0, write=write) + over_edge(1, write=write) + walk(2)
+            status, result = prove(sights, walks=3, edges=["a3"])
+            self.assertEqual((status, result["proved"], result["renewed"]), (0, 3, 2), result)
+            self.assertEqual((result["detoured"], result["gone_on"]), (0, 0), result)
+            self.assertEqual(result["ways"], {"h1 a1 a3 a2 h2": 2, "h1 a1 a2 h2": 1})
+            # At a switch that is no edge, or not this one, no header ends.
+            for edges in ([], ["a1", "a2"]):
+                status, result = prove(sights, edges=edges)
+                self.assertEqual((status, result["proved"]), (1, 1), result)
+            one = over_edge(0, write=write)
+            self.wrong(one[:2], "walk", "was last seen at a3, with 1 ports left", edges=["a3"])
+            self.wrong(one[2:], "walk", "began at a3, where no header of it had ended", edges=["a3"])
+            self.wrong(one + one[2:], "twice", edges=["a3"])
+            self.wrong(one + one[2:3], "twice", edges=["a3"])
+            self.wrong(one[:2] + one[1:], "twice", edges=["a3"])
+            for index in range(4):
+                status, result = prove(one[:index] + one[index + 1:], edges=["a3"])
+                self.assertEqual((status, result["proved"]), (1, 0), (index, result))
+            changed = datagram(0)[:-1] + b"\1"
+            self.wrong(over_edge(0, write=write, behind=changed), "altered", "than to the edge a3", edges=["a3"])
+            other = over_edge(0, write=write)[:2] + over_edge(1, write=write)[2:]
+            self.assertEqual(self.wrong(other, "walk", "was last seen at a3", edges=["a3"])["walk"], 2)
+
+    def test_what_an_edge_between_may_not_write_is_found(self):
+        def wrong(sights, kind, text):
+            self.wrong(sights, kind, text, edges=["a3"])
+
+        wrong(over_edge(0, second=(FUNCTION, 3, 1)), "port", "left a3 by port 2 (l-a2), and its header named 1")
+        # A header that is not new there, and one that had a port behind the edge's number.
+        old = [(LONG[2], route((FUNCTION, 3, 2, 2), 2, datagram(0)))]
+        wrong(over_edge(0)[:2] + old, "walk", "was not written there")
+        wrong(over_edge(0, first=(1,) + FIRST)[:2], "walk", "was last seen at a3, with 2 ports left")
+        wrong(over_edge(0, first=(1,) + FIRST), "altered", "with other bytes than to a3")
+        by_another = [(("a2", "l-h2"), over_edge(0)[2][1])]
+        wrong(over_edge(0)[:2] + by_another, "walk", "came to a3, where its header ended, and to a2 from h2")
+        to_another = [(place, route(SECOND, 2 - index, datagram(0), path=8)) for index, place in enumerate(LONG[2:])]
+        wrong(over_edge(0)[:2] + to_another, "altered", "of another path")
+        # It sends one the right way, and the same header back to where the frame came from.
+        back = [(("a1", "l-a3"), route(SECOND, 2, datagram(0)))]
+        self.assertEqual(prove(over_edge(0) + back, edges=["a3"])[0], 1)
+        # The second header ends at a link.
+        wrong(over_edge(0, second=(1, 3, 2)), "walk", "ended at h2 by port 1, which is a link")
+        for edges in (["h1"], ["a9"]):
+            self.assertEqual(prove(walk(0), edges=edges)[0], 2)
+
+    def test_what_is_left_of_a_header_may_end_at_an_edge_between(self):
+        there_and_back = (NEXT, 1, 1, FUNCTION, 3, 1, 1)
+        sights = [(place, route(there_and_back, 6 - index, datagram(0))) for index, place in enumerate(SHORT)]
+        sights += [(place, route(there_and_back, 2 - index, datagram(0, 63))) for index, place in enumerate(BACK[:2])]
+        sights += [(BACK[2], route((FUNCTION + 1, 3), 1, datagram(0, 63)))]
+        status, result = prove(sights, walks=2, edges=["a1"])
+        self.assertEqual((status, result["proved"], result["gone_on"], result["renewed"]), (0, 2, 1, 1), result)
+        self.assertEqual(result["ways"], {"h1 a1 a2 h2": 1, "h2 a2 a1 h1": 1})
+        self.assertEqual(prove(sights)[0], 1)
+
+    def test_a_tag_stays_what_it_is_but_where_a_detour_is_taken(self):
+        tagged = walk(0, tag=b"\1\2") + walk(1, LONG, tag=b"\0\0")
+        sights = tagged + gone_round(2, tags=(b"\1\2", b"\3\4"))
+        status, result = prove(sights, walks=3)
+        self.assertEqual((status, result["proved"], result["detoured"]), (0, 3, 1), result)
+        changed = walk(0, tag=b"\1\2")[:1] + walk(0, tag=b"\1\3")[1:]
+        self.wrong(changed, "altered", "came to a2 with other bytes than to a1")
+        for tags in ((b"\1\2", b""), (b"", b"\1\2")):
+            self.wrong(gone_round(0, tags=tags), "altered")
+
     def test_where_cables_fail_walks_that_end_between_are_lost_and_counted(self):
         dead = [{"node": "a2", "interface": "l-h2"}]
         status, result = prove(gone_round(0) + walk(1)[:2], faults=dead)
@@ -163,7 +260,7 @@ class Proof(unittest.TestCase):
         # Into a cable that is whole, or not from its edge on.
         self.wrong(walk(1)[:1], "walk", "was last seen at a1", faults=dead)
         self.wrong(walk(1)[:1] + walk(2)[1:], "walk", faults=dead)
-        self.wrong(gone_round(0) + gone_round(0)[:1], "altered", faults=dead)
+        self.wrong(gone_round(0) + gone_round(0)[:1], "twice", faults=dead)
 
     def test_walks_over_cables_by_the_ports_of_their_headers_are_proved(self):
         status, result = prove(good(), walks=4)

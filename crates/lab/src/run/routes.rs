@@ -38,7 +38,7 @@ pub(crate) fn ask(running: &RunningLab, captured: &Captured, walks: Option<u64>)
         .collect();
     let told = json!({
         "identities": identities, "nodes": nodes, "cables": cables, "links": running.client.links()?,
-        "captures": captured.between, "walks": walks, "faults": failed,
+        "captures": captured.between, "edges": running.lab.edges, "walks": walks, "faults": failed,
     });
     let Value::Object(told) = told else { return Ok(Value::Null) };
     proof::ask(Question::Routes, running, captured, told)
@@ -104,12 +104,13 @@ pub(super) fn judge(evidence: &Evidence) -> (bool, String) {
         let proof = run.route_proof.as_ref()?;
         let count = |key: &str| proof[key].as_object().map_or(0, Map::len);
         let mut found = format!(
-            "{}: {} of {} source routes proved ({} gone on behind functions, {} by detours, {} lost between) in {} \
-             frames, {} passages, by {} ways over {} switches",
+            "{}: {} of {} source routes proved ({} gone on behind functions, {} headers renewed at edges between, \
+             {} by detours, {} lost between) in {} frames, {} passages, by {} ways over {} switches",
             run.case,
             proof["proved"],
             proof["walks"],
             proof["gone_on"],
+            proof["renewed"],
             proof["detoured"],
             proof["unfinished"],
             proof["frames"],
@@ -148,7 +149,7 @@ mod tests {
             let run = |(ok, proved): &(bool, u64)| {
                 let mut run = RunEvidence::new("nsh".into(), None, None);
                 run.route_proof = Some(
-                    json!({"ok": ok, "proved": proved, "walks": 3, "frames": 9, "gone_on": 0, "detoured": 0,
+                    json!({"ok": ok, "proved": proved, "walks": 3, "frames": 9, "gone_on": 0, "renewed": 0, "detoured": 0,
                     "unfinished": 0, "passages": 2 * proved,
                     "ways": {"h1 a1 h2": 3}, "switches": {"a1": 3}, "violation_count": 1,
                     "violations": ["left a1"]}),
