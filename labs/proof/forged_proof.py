@@ -4,7 +4,8 @@
 
 Reads the captures of whatever came in at links, from the data network, and at endpoints and functions, while frames
 with a marker were put where nobody may send any. Each capture must be whole and have none of them; but where they were
-put into a cable they must be seen as they came, all of them: by that the captures show that they see such frames.
+put into a cable, and where nodes between pass them on until one checks them, they must be seen as they came, all of
+them, and no further: by that the captures show that they see such frames.
 Knows pcap files and the marker; refuses to know headers. Links nothing of Catena.
 """
 

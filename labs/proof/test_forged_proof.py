@@ -45,6 +45,16 @@ class Proof(unittest.TestCase):
             self.assertFalse(verdict["ok"])
             self.assertIn("h2:data0: 1 forged frames came in", verdict["violations"][0])
 
+    def test_frames_that_nodes_between_pass_on_may_come_to_the_one_that_checks_them_and_no_further(self):
+        way = (("s1", "l-h1", 1), ("s2", "l-s1", 1))
+        passed = {("s1", "l-h1"): [FORGED], ("s2", "l-s1"): [FORGED, ORDINARY], ("h2", "l-s2"): [ORDINARY]}
+        self.assertTrue(self.judged(passed, way)["ok"])
+        out = self.judged({**passed, ("v1", "net"): [FORGED]}, way)
+        self.assertEqual((out["ok"], out["elsewhere"]), (False, 1))
+        for place in way:
+            for frames in ([], [FORGED, FORGED]):
+                self.assertFalse(self.judged({**passed, place[:2]: frames}, way)["ok"])
+
     def test_captures_that_see_nothing_prove_nothing(self):
         without = {("s1", "strange"): [ORDINARY], ("h1", "l-s1"): []}
         self.assertIn("0 of 2", self.judged(without)["violations"][0])

@@ -1,6 +1,8 @@
-//! Frames with headers of source routes where nobody may send any: from an endpoint, from a function, and by a
-//! link at whose other end no node is. Knows how they are made and who counts them; whether any travels is the
-//! proof's affair.
+//! Frames with headers of source routes where nobody may send any: from an endpoint, from a function, by a
+//! link at whose other end no node is, and, where headers have tags, with another one by a cable between two nodes.
+//! Knows how they are made and who counts them; whether any travels is the proof's affair.
+
+mod sealed;
 
 use super::accounting::{Snapshot, settle};
 use super::capture::Captures;
@@ -8,10 +10,12 @@ use super::evidence::{Evidence, RunEvidence};
 use super::proof::{self, Question};
 use crate::error::{LabError, Result};
 use crate::up::RunningLab;
+use crate::vocabulary::LinkEnd;
 use crate::wiring::{PortPlan, STRANGE_END, STRANGE_LINK, strange_node};
 use catena_client::deploy::ChainStep;
 use catena_io::StampedSocket;
 use catena_model::DropReason;
+use catena_model::resource::Encapsulation;
 use catena_wire::ethernet;
 use catena_wire::scalar::{EtherType, MacAddr, Spi};
 use catena_wire::source_route::marked::{self, MarkedHeader};
@@ -66,13 +70,15 @@ pub struct Forged {
 /// How often it is tried where captures lose frames: many of them run at once, beside everything else.
 const ATTEMPTS: u32 = 3;
 
-/// Where frames are put.
-struct Door<'r> {
-    node: &'r str,
-    interface: &'r str,
-    source: MacAddr,
-    /// The node and the name by which the data plane counts what comes in there.
-    counted_at: (Option<&'r str>, String),
+/// Where frames are put, and which.
+struct Door {
+    node: String,
+    interface: String,
+    frames: Vec<Vec<u8>>,
+    /// The links by which they come in, as they were put.
+    seen: Vec<LinkEnd>,
+    /// The node, and the name by which its data plane counts what comes in where they end.
+    counted_at: (Option<String>, String),
     reason: DropReason,
 }
 
@@ -98,13 +104,13 @@ fn shows_nothing(proof: &Value) -> bool {
 fn send_captured(running: &RunningLab, folder: &Path) -> Result<Forged> {
     let before = Snapshot::take_at_rest(&running.client)?;
     let captures = Captures::start_everywhere(running, folder)?;
-    let doors: Vec<Door<'_>> = doors(running).collect();
+    let doors = doors(running)?;
     let sent = doors.iter().map(|door| send(running, door)).collect::<Result<Vec<u64>>>()?;
     let (account, after) = settle(&running.client, &before, &running.lab, &[])?;
     let captured = captures.end(running, &after.frames_since(&before))?;
     let places = doors.iter().zip(&sent).map(|(door, sent)| {
         let (node, port) = &door.counted_at;
-        let count = |at: &Snapshot| at.dropped_at(*node, port, door.reason);
+        let count = |at: &Snapshot| at.dropped_at(node.as_deref(), port, door.reason);
         Forgery {
             place: format!("{}:{}", door.node, door.interface),
             sent: *sent,
@@ -112,12 +118,13 @@ fn send_captured(running: &RunningLab, folder: &Path) -> Result<Forged> {
             dropped: count(&after).saturating_sub(count(&before)),
         }
     });
-    // What comes by the strange link is seen there, by which the captures show that they see such frames.
-    let is_strange = |(door, _): &(&Door<'_>, &u64)| door.interface == STRANGE_END;
-    let seen =
-        doors.iter().zip(&sent).filter(is_strange).map(
-            |(door, sent)| json!({"node": door.node, "interface": STRANGE_LINK, "frames": sent}),
-        );
+    // By these the captures show that they see such frames.
+    let seen = doors.iter().zip(&sent).flat_map(|(door, sent)| {
+        let one = move |end: &LinkEnd| {
+            json!({"node": end.node, "interface": end.interface, "frames": sent})
+        };
+        door.seen.iter().map(one)
+    });
     let marker: String = MARKER.iter().map(|octet| format!("{octet:02x}")).collect();
     let mut told = Map::new();
     told.insert("marker".into(), json!(marker));
@@ -128,8 +135,9 @@ fn send_captured(running: &RunningLab, folder: &Path) -> Result<Forged> {
     Ok(Forged { places, unaccounted: account.unaccounted, proof })
 }
 
-/// The ports of the first chain's source and of its first function, and the strange link.
-fn doors(running: &RunningLab) -> impl Iterator<Item = Door<'_>> {
+/// The ports of the first chain's source and of its first function, the strange link, and the first cable on the way of
+/// a chain whose headers have tags.
+fn doors(running: &RunningLab) -> Result<Vec<Door>> {
     let chain = running.lab.chains.first();
     let source = chain.map(|chain| chain.document.source.as_str());
     let functions = chain.into_iter().flat_map(|chain| &chain.document.chain);
@@ -137,40 +145,71 @@ fn doors(running: &RunningLab) -> impl Iterator<Item = Door<'_>> {
     let is_one = move |port: &&PortPlan| {
         Some(port.device.as_str()) == source || Some(&port.device) == function.as_ref()
     };
-    let ports = running.plan.ports.iter().filter(is_one).map(|port| Door {
-        node: &port.device,
-        interface: &port.network,
-        source: MacAddr(port.mac),
-        counted_at: (None, port.name()),
-        reason: DropReason::ForeignChainHeader,
-    });
-    let strange = strange_node(&running.lab).map(|node| Door {
-        node,
-        interface: STRANGE_END,
-        source: MacAddr([2, 0, 0, 0, 0, 1]),
-        counted_at: (Some(node), STRANGE_LINK.to_owned()),
-        reason: DropReason::UnknownNeighbour,
-    });
-    ports.chain(strange)
+    let mut doors = Vec::new();
+    for port in running.plan.ports.iter().filter(is_one) {
+        doors.push(Door {
+            node: port.device.clone(),
+            interface: port.network.clone(),
+            frames: frames(MacAddr(port.mac)).map_err(mistake)?,
+            seen: Vec::new(),
+            counted_at: (None, port.name()),
+            reason: DropReason::ForeignChainHeader,
+        });
+    }
+    if let Some(node) = strange_node(&running.lab) {
+        doors.push(Door {
+            node: node.to_owned(),
+            interface: STRANGE_END.to_owned(),
+            frames: frames(MacAddr([2, 0, 0, 0, 0, 1])).map_err(mistake)?,
+            seen: vec![LinkEnd { node: node.to_owned(), interface: STRANGE_LINK.to_owned() }],
+            counted_at: (Some(node.to_owned()), STRANGE_LINK.to_owned()),
+            reason: DropReason::UnknownNeighbour,
+        });
+    }
+    doors.extend(sealed_door(running)?);
+    Ok(doors)
 }
 
-/// Sends one frame of each kind and first port. Answers how many.
-fn send(running: &RunningLab, door: &Door<'_>) -> Result<u64> {
-    let place = || format!("{}:{}", door.node, door.interface);
-    let frames = frames(door.source).map_err(|error| LabError::Tool {
+/// The first cable on a way of a chain whose headers have tags.
+fn sealed_door(running: &RunningLab) -> Result<Option<Door>> {
+    let listed = running.client.paths()?.into_iter().filter(sealed::is_sealed);
+    // A list does not tell ways.
+    let told = listed.map(|path| running.client.path(&path.path.0.to_string()));
+    let paths = told.collect::<std::result::Result<Vec<_>, _>>()?;
+    let Some(way) = sealed::find(&paths, &running.client.links()?) else { return Ok(None) };
+    let frames = way.frames().map_err(mistake)?;
+    let sealed::SealedWay { entrance, seen, .. } = way;
+    let end = seen.last().map(|end| (Some(end.node.clone()), end.interface.clone()));
+    Ok(end.map(|counted_at| Door {
+        node: entrance.node,
+        interface: entrance.interface,
+        frames,
+        seen,
+        counted_at,
+        reason: DropReason::WrongRouteTag,
+    }))
+}
+
+fn mistake(error: SourceRouteError) -> LabError {
+    LabError::Tool {
         tool: "forged frames".into(),
         problem: error.to_string(),
         advice: "this is a mistake of the lab; report it".into(),
-    })?;
-    let open = || StampedSocket::open(door.interface, RECEIVE_BYTES, RECEIVE_WAIT);
-    let socket = running.doorway(door.node)?.inside(open)?;
+    }
+}
+
+/// Sends the frames of a door. Answers how many.
+fn send(running: &RunningLab, door: &Door) -> Result<u64> {
+    let place = || format!("{}:{}", door.node, door.interface);
+    let open = || StampedSocket::open(&door.interface, RECEIVE_BYTES, RECEIVE_WAIT);
+    let socket = running.doorway(&door.node)?.inside(open)?;
     let socket = socket.map_err(|error| LabError::Tool {
         tool: format!("forged frames at {}", place()),
         problem: error.to_string(),
         advice: "look whether the interface is there: catena lab shell".into(),
     })?;
     let mut sent = 0;
-    for frame in &frames {
+    for frame in &door.frames {
         let one = socket.send(&[frame]).map_err(|error| LabError::io("send", place(), error))?;
         sent += one as u64;
     }
@@ -219,7 +258,7 @@ fn frame(
     let mut frame = vec![0; FRAME_BYTES];
     frame[..6].copy_from_slice(&TOWARDS.0);
     frame[6..12].copy_from_slice(&source.0);
-    emit(&mut frame)?;
+    emit(&mut frame[..FRAME_BYTES - MARKER.len()])?;
     frame[FRAME_BYTES - MARKER.len()..].copy_from_slice(&MARKER);
     Ok(frame)
 }
@@ -227,7 +266,8 @@ fn frame(
 const _: () =
     assert!(FRAME_BYTES > marked::LEN + MARKER.len() && FRAME_BYTES > ethernet::HEADER_BYTES);
 
-/// Holds if in each run every frame was dropped by its name where it was put, and the proof saw none elsewhere.
+/// Holds if in each run every frame was dropped by its name where it was put, or came out, and the proof saw none
+/// elsewhere; and where headers have tags, if some had another one.
 pub(super) fn judge(evidence: &Evidence) -> (bool, String) {
     let of = |run: &'_ RunEvidence| -> Option<(bool, String)> {
         let forged = run.forged.as_ref()?;
@@ -238,6 +278,8 @@ pub(super) fn judge(evidence: &Evidence) -> (bool, String) {
         let is_counted = |one: &Forgery| one.sent > 0 && one.dropped == one.sent;
         let are_counted = !forged.places.is_empty() && forged.places.iter().all(is_counted);
         let is_proved = forged.proof["ok"].as_bool() == Some(true);
+        let is_tagged = run.encapsulation.is_some_and(Encapsulation::is_tagged);
+        let has_wrong_tag = forged.places.iter().any(|one| one.reason == DropReason::WrongRouteTag);
         let places: Vec<String> = forged.places.iter().map(told).collect();
         let mut found = format!(
             "{}: {}; seen elsewhere: {}, in {} captures; {} unaccounted",
@@ -250,7 +292,11 @@ pub(super) fn judge(evidence: &Evidence) -> (bool, String) {
         if !is_proved {
             found += &format!("; the proof: {}", forged.proof["violations"][0]);
         }
-        Some((are_counted && is_proved && forged.unaccounted == 0, found))
+        if is_tagged && !has_wrong_tag {
+            found += "; no way was found to try a wrong tag on";
+        }
+        let is_tried = has_wrong_tag || !is_tagged;
+        Some((are_counted && is_proved && is_tried && forged.unaccounted == 0, found))
     };
     let all: Vec<(bool, String)> = evidence.runs.iter().filter_map(of).collect();
     let holds = !all.is_empty() && all.iter().all(|(holds, _)| *holds);
@@ -311,5 +357,17 @@ mod tests {
         });
         assert!(!travelled.0 && travelled.1.contains("at e1"), "{travelled:?}");
         assert!(!judge(&Evidence::default()).0);
+        // Under tags, only if some frames had another one.
+        let tagged = |reason| {
+            let tagged = Encapsulation::SourceRouteNativeTagged;
+            let mut run = RunEvidence::new("tagged".into(), Some(tagged), None);
+            let places = vec![Forgery { place: "h1:l-a1".into(), sent: 3, reason, dropped: 3 }];
+            let proof = json!({"ok": true, "elsewhere": 0, "captures": 9, "violations": []});
+            run.forged = Some(Forged { places, unaccounted: 0, proof });
+            judge(&Evidence { runs: vec![run], ..Evidence::default() })
+        };
+        assert!(tagged(DropReason::WrongRouteTag).0);
+        let untried = tagged(DropReason::UnknownNeighbour);
+        assert!(!untried.0 && untried.1.contains("a wrong tag"), "{untried:?}");
     }
 }
