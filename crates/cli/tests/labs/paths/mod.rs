@@ -6,6 +6,7 @@ mod balance;
 mod classifiers;
 mod graphs;
 mod nat;
+mod reading;
 mod scenarios;
 mod stage;
 mod witness;
