@@ -202,8 +202,8 @@ fn a_way_with_a_wrong_tag_is_passed_on_and_comes_out_nowhere() {
     passes("source-route-tags.yaml");
 }
 
-/// Seven switches in a row, by headers of seven ports: the one in the middle is an edge. Each datagram is proved at every
-/// link, from the header that ends there to the one that is written in its place.
+/// Seven switches in a row, by headers of seven ports: the one in the middle is an edge. Each datagram is proved at
+/// every link, also where one header ends and the next begins.
 #[test]
 fn a_way_that_is_longer_than_its_headers_goes_over_an_edge() {
     passes("edge-switches.yaml");

@@ -1,5 +1,5 @@
 //! A function that reads source routes gets what is left of each packet's header and gives it back, and the packet
-//! goes on; the function behind it sees plain packets.
+//! goes on under it; the function behind it sees plain packets.
 
 use super::aware::Speaker;
 use super::witness::HANDING_OVER;
@@ -8,18 +8,26 @@ use crate::capture::Capture;
 use crate::house::{House, in_own_house};
 use crate::traffic::{Family, Receiver, Sender, address};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 const CHAIN: &str = "read";
 const PORT: u16 = 5_112;
 const PACKETS: u32 = 200;
-/// Where ports, counter and flags stand in a frame (docs/internals/source-routes.md).
+/// What a frame has where (docs/internals/source-routes.md).
+const WIDTH_AT: usize = 14;
 const COUNT_AT: usize = 15;
 const COUNTER_AT: usize = 16;
 const FLAGS_AT: usize = 17;
+const PORTS_AT: usize = 18;
 const FLAG_PATH: u8 = 0x04;
 const FLAG_TAG: u8 = 0x01;
+/// Of a path, and of a tag.
+const PATH_BYTES: usize = 3;
+const TAG_BYTES: usize = 2;
+/// Frames of a chain that come to the last host of its way, which has the one port that is left.
+const AT_THE_END: &str = "ether proto 0x88b5 and ether[16] = 1 and ether[14] != 0x10";
 
 /// Frames at a function, in and out: the heads of those under a source route, and how many are plain.
 fn heard(captures: [Capture; 2]) -> (Vec<Vec<u8>>, usize) {
@@ -36,6 +44,14 @@ fn listen(house: &House, node: &str, folder: &tempfile::TempDir) -> [Capture; 2]
     })
 }
 
+/// A header but for its counter and its ways round dead cables.
+fn header(frame: &[u8]) -> Vec<u8> {
+    let bits = usize::from(frame[WIDTH_AT] & 0x0f) * usize::from(frame[COUNT_AT]);
+    let tag = if frame[FLAGS_AT] & FLAG_TAG == 0 { 0 } else { TAG_BYTES };
+    let end = PORTS_AT + bits.div_ceil(8) + PATH_BYTES + tag;
+    [&frame[WIDTH_AT..COUNTER_AT], &frame[FLAGS_AT..end]].concat()
+}
+
 /// Packets through the chain under an encapsulation, whose headers have a tag or none.
 fn all_pass(house: &House, encapsulation: &str, is_tagged: bool) {
     house.deploy(json!({
@@ -45,6 +61,7 @@ fn all_pass(house: &House, encapsulation: &str, is_tagged: bool) {
             {"name": "v2", "direction": "same"}],
     }));
     let folder = tempfile::tempdir().expect("a folder");
+    let behind = Capture::start(&house.node("h3"), "l-a3", AT_THE_END, folder.path());
     let [at_v1, at_v2] = ["v1", "v2"].map(|node| listen(house, node, &folder));
     let destination = SocketAddr::new(address("D", Family::V4), PORT);
     let receiver = Receiver::new(&house.node("D"), destination);
@@ -68,6 +85,12 @@ fn all_pass(house: &House, encapsulation: &str, is_tagged: bool) {
             "{encapsulation}"
         );
     }
+    let on_the_way: Vec<Vec<u8>> = behind.frames().into_iter().map(|frame| frame.bytes).collect();
+    assert_eq!(on_the_way.len(), PACKETS as usize, "{encapsulation}: at the last link");
+    let headers =
+        |frames: &[Vec<u8>]| frames.iter().map(|one| header(one)).collect::<BTreeSet<_>>();
+    assert_eq!(headers(&routed).len(), 1, "{encapsulation}: one chain, one way");
+    assert_eq!(headers(&on_the_way), headers(&routed), "{encapsulation}: under what was left");
     let (routed, plain) = heard(at_v2);
     assert_eq!((routed.len(), plain), (0, 2 * PACKETS as usize), "{encapsulation}: at v2");
     house.undeploy(CHAIN);
