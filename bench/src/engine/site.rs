@@ -170,6 +170,7 @@ fn route(program: &mut NodeProgram, far: NodeName) {
         detours: Vec::new(),
         identities: Vec::new(),
         later_identities: Vec::new(),
+        mtu: None,
     });
 }
 

@@ -100,6 +100,7 @@ impl FatTree {
                 trust: Trust::Ours,
             };
             LinkState {
+                mtu: None,
                 number: number(&end),
                 interface: end.1,
                 is_up,

@@ -87,6 +87,8 @@ struct Link {
     index: u32,
     mac: Option<MacAddr>,
     is_up: bool,
+    /// The longest IP packet that it takes, in bytes.
+    mtu: u32,
     /// None: it cannot be listened at, for the reason that was told last.
     ear: Option<Ear>,
     complaint: String,
@@ -224,6 +226,7 @@ impl Discovery {
             *link = Link { index: info.index, ..Link::default() };
         }
         link.mac = info.mac.map(MacAddr);
+        link.mtu = info.mtu;
         link.is_up = info.is_up && info.has_carrier;
         if !link.is_up {
             self.neighbours.unplug(name);
@@ -325,6 +328,7 @@ impl Discovery {
             // The ports of the data plane are another's.
             hindrance: String::new(),
             is_doubted: false,
+            mtu: link.mtu,
         };
         LinkStates { links: self.links.iter().map(state).collect() }
     }
@@ -341,8 +345,8 @@ fn told(neighbour: &catena_model::discovery::Neighbour) -> message::Neighbour {
 }
 
 /// What is told at once when it differs.
-fn matter(link: &LinkState) -> (&str, u32, bool, &[message::Neighbour]) {
-    (&link.interface, link.number, link.is_up, &link.neighbours)
+fn matter(link: &LinkState) -> (&str, u32, bool, u32, &[message::Neighbour]) {
+    (&link.interface, link.number, link.is_up, link.mtu, &link.neighbours)
 }
 
 /// Waits for a moment; none: for ever.

@@ -72,6 +72,9 @@ fn show(link: &LinkReport) {
     if let Some(far) = &link.cable {
         say!("leads to {far}   load {}", load(link));
     }
+    if let Some(mtu) = link.mtu {
+        say!("MTU {mtu}");
+    }
     if let Some(trouble) = &link.trouble {
         say!("trouble: {trouble}");
     }
@@ -157,6 +160,7 @@ mod tests {
             cable: leads_to.map(far),
             trouble: None,
             load_permille: Some(125),
+            mtu: Some(9_000),
             flooded: 0,
             refused: 0,
             neighbours: Vec::new(),

@@ -175,6 +175,8 @@ pub struct LinkState {
     pub is_up: bool,
     /// What it carried lately in its busier direction, in thousandths of its speed; none: that is not known.
     pub load_permille: Option<u16>,
+    /// The longest IP packet that it takes, in bytes; none: its node does not say.
+    pub mtu: Option<u16>,
     /// LLDP frames that were not read, because more came than a link may send.
     pub flooded: u64,
     /// LLDP frames that are none, or of one neighbour more than a link may have.
@@ -247,6 +249,8 @@ pub struct LinkReport {
     pub trouble: Option<String>,
     /// What it carried lately in its busier direction, in thousandths of its speed; none: that is not known.
     pub load_permille: Option<u16>,
+    /// The longest IP packet that it takes, in bytes; none: its node does not say.
+    pub mtu: Option<u16>,
     /// LLDP frames that were not read, because more came than a link may send.
     pub flooded: u64,
     /// LLDP frames that are none, or of one neighbour more than a link may have.

@@ -108,6 +108,10 @@ pub struct RouteEntry {
     /// The same in the second pass, in which a header that leads on from a function of this node goes along the route.
     #[serde(default)]
     pub later_identities: Vec<NodeIdentity>,
+    /// The longest IP packet that all links on it take, those of its detours among them, in bytes; none: nobody told
+    /// of one of them, and they are as the underlay.
+    #[serde(default)]
+    pub mtu: Option<u16>,
 }
 
 impl RouteEntry {
@@ -125,6 +129,7 @@ impl RouteEntry {
             identities: self.identities.iter().take(at).copied().collect(),
             // What is left of a header leads along whole routes alone.
             later_identities: Vec::new(),
+            mtu: self.mtu,
         }
     }
 }

@@ -81,6 +81,7 @@ impl Blueprint {
             port_numbers: &self.ledger.port_numbers,
             ways: &self.ledger.ways,
             detours: &self.ledger.detours,
+            mtus: &self.ledger.way_mtus,
             borders: &self.ledger.borders,
             stitches: &self.ledger.stitches,
             intent: &looked.intent,

@@ -182,6 +182,7 @@ impl<'f> Fabric<'f> {
             cable,
             trouble: trouble.or_else(|| alarm(&neighbours)),
             load_permille: state.and_then(|state| state.load_permille),
+            mtu: state.and_then(|state| state.mtu),
             flooded: state.map(|state| state.flooded).unwrap_or_default(),
             refused: state.map(|state| state.refused).unwrap_or_default(),
             neighbours,

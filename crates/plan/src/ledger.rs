@@ -7,6 +7,7 @@ use crate::inventory::Inventory;
 use crate::paths::Paths;
 use crate::port_numbers::NumberBooks;
 use crate::way_detours::DetourBooks;
+use crate::way_mtus::{LinkMtus, MtuBooks};
 use crate::ways::WayBooks;
 use catena_model::discovery::{DiscoveryKey, stored_key};
 use catena_model::id::{ChainId, InstanceId, NetworkId};
@@ -285,6 +286,12 @@ pub struct Ledger {
     /// The detours around their cables. They are kept beside it in the same manner.
     #[serde(default, skip_serializing)]
     pub detours: DetourBooks,
+    /// What links take of which cables are made.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub link_mtus: LinkMtus,
+    /// What all of a way takes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub way_mtus: MtuBooks,
     /// Where headers on them end that have no room for all of one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub borders: BorderBooks,

@@ -55,6 +55,7 @@ mod tests;
 pub mod topology;
 mod touched;
 mod way_detours;
+mod way_mtus;
 mod ways;
 
 pub use blueprint::Blueprint;
@@ -92,4 +93,5 @@ pub use slices::{
 };
 pub use status::{can_be_laid, chain_status, drain_reason, is_withdrawn};
 pub use way_detours::{DetourBooks, NodeDetours, WayDetour, WayDetours};
+pub use way_mtus::{LinkMtus, MtuBooks, NodeMtus};
 pub use ways::{NodeWays, WayBooks};

@@ -17,6 +17,7 @@ use crate::programs::Programs;
 use crate::slices::{SliceBook, classifier_of, next_slices, settled, with_all_nodes};
 use crate::touched::{self, Looked};
 use crate::way_detours;
+use crate::way_mtus;
 use crate::ways::{self, Followed, Former, Roads};
 use catena_model::id::ChainId;
 use catena_model::{BlueprintNumber, NodeName, PathId};
@@ -117,9 +118,11 @@ fn next_chains(
     let (slices, programs) = with_all_nodes(previous, slices, programs, intent, inventory);
     let changed: BTreeSet<PathId> =
         ledger.paths.since(&previous.ledger.paths).map(|(id, _)| id).collect();
+    let is_another_fabric = (&ledger.cables, &ledger.link_mtus)
+        != (&previous.ledger.cables, &previous.ledger.link_mtus);
     let has_changed = programs.since(&previous.programs).next().is_some()
         || !changed.is_empty()
-        || (ledger.cables != previous.ledger.cables && !ledger.paths.sends().is_empty())
+        || (is_another_fabric && !ledger.paths.sends().is_empty())
         || ledger.ways != previous.ledger.ways
         || ledger.detours != previous.ledger.detours
         || ledger.borders != previous.ledger.borders
@@ -224,6 +227,14 @@ fn route(previous: &Blueprint, ledger: &mut Ledger, inventory: &Inventory) -> (F
     let awaited = borders::shorten(ledger, inventory, &roads, &mut followed);
     let ways = (&previous.ledger.ways, &ledger.ways);
     way_detours::follow(&mut ledger.detours, ways, &roads, former.cables);
+    if !is_same || ledger.paths.sends().is_empty() {
+        ledger.link_mtus = way_mtus::heard(&ledger.link_mtus, &inventory.told, &cables);
+    }
+    let over = (&ledger.ways, &ledger.detours);
+    let before = &previous.ledger;
+    if ledger.link_mtus != before.link_mtus || over != (&before.ways, &before.detours) {
+        ledger.way_mtus = way_mtus::of_ways(over, &cables, &ledger.link_mtus);
+    }
     borders::follow(ledger, inventory, awaited);
     (followed, atlas)
 }

@@ -16,6 +16,7 @@ use crate::ledger::Ledger;
 use crate::paths::Paths;
 use crate::port_numbers::NumberBooks;
 use crate::way_detours::DetourBooks;
+use crate::way_mtus::MtuBooks;
 use crate::ways::WayBooks;
 use begun::Tunnels;
 use catena_model::discovery::DiscoveryKey;
@@ -96,6 +97,7 @@ pub(crate) struct Sources<'s> {
     pub(crate) port_numbers: &'s NumberBooks,
     pub(crate) ways: &'s WayBooks,
     pub(crate) detours: &'s DetourBooks,
+    pub(crate) mtus: &'s MtuBooks,
     pub(crate) borders: &'s BorderBooks,
     pub(crate) stitches: &'s StitchBooks,
 }
@@ -114,6 +116,7 @@ impl<'s> Sources<'s> {
             port_numbers: &ledger.port_numbers,
             ways: &ledger.ways,
             detours: &ledger.detours,
+            mtus: &ledger.way_mtus,
             borders: &ledger.borders,
             stitches: &ledger.stitches,
         }

@@ -33,6 +33,7 @@ pub(crate) fn links(told: LinkStates) -> Option<Vec<LinkState>> {
             interface: told.interface,
             is_up: told.is_up,
             load_permille: None,
+            mtu: None,
             flooded: 0,
             refused: 0,
             neighbours,

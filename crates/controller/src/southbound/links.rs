@@ -125,6 +125,8 @@ fn state(told: message::LinkState) -> Result<LinkState, String> {
         number: number(told.number)?,
         is_up: told.is_up,
         load_permille: told.load_permille.map(|load| u16::try_from(load).unwrap_or(u16::MAX)),
+        // Longer than any IP packet is as good as that.
+        mtu: (told.mtu > 0).then(|| u16::try_from(told.mtu).unwrap_or(u16::MAX)),
         flooded: told.flooded,
         refused: told.refused,
         hindrance: harmless(&told.hindrance),

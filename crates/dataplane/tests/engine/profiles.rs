@@ -286,6 +286,32 @@ fn a_sender_is_told_what_a_link_takes() {
 }
 
 #[test]
+fn a_link_takes_what_it_takes_whatever_the_underlay_does() {
+    for by in OTHERS.into_iter().chain([Encapsulation::SourceRouteNative]) {
+        let added = by.added_bytes(&[PortNumber::new(7).unwrap(); 3], false);
+        for mtu in [1_280, 1_600] {
+            let mut town = star_of(by, &[&["v1"], &["v4"]]);
+            town.mtus.extend((0..town.nodes).map(|to| ((0, to), mtu)));
+            let mut rig = Rig::new(town);
+            for (more, is_told) in [(0, false), (1, true)] {
+                let payload = vec![0; usize::from(mtu) - added - 20 - 8 + more];
+                let sent = Spec { payload, ..packet(&rig.town, CHAINED_PORT) };
+                // Twice: what is remembered may show in the second.
+                for _ in 0..2 {
+                    rig.send("S", &sent.frame());
+                    let told = rig.take("S");
+                    assert_eq!(told.len(), usize::from(is_told), "{} {mtu} {more}", by.name());
+                    // RFC 1191: the next hop's MTU is in the last two octets of the ICMP header.
+                    let most = told.iter().map(|told| u16::from_be_bytes([told[40], told[41]]));
+                    assert!(most.eq(told.iter().map(|_| mtu - added as u16)), "{}", by.name());
+                    assert_eq!(rig.take("v4.in").len(), usize::from(!is_told), "{}", by.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn whichever_engine_reads_a_link_each_flow_is_decided_by_one() {
     for by in OTHERS {
         let mut rig = Rig::of_engines(3, star_of(by, &[&["v2"]]), |_| {}, 512);

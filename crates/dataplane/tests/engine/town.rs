@@ -89,6 +89,8 @@ pub(crate) struct Town {
     pub(crate) ways: BTreeMap<(usize, usize), Vec<u8>>,
     /// Ways round their cables.
     pub(crate) detours: BTreeMap<(usize, usize), Vec<WayRound>>,
+    /// What ways take, of those of which nodes told.
+    pub(crate) mtus: BTreeMap<(usize, usize), u16>,
     /// No node is told of ways between others: each header leads to one function.
     pub(crate) is_apart: bool,
     /// The key by which nodes know each other; none: they take links as they are.
@@ -423,7 +425,8 @@ impl Town {
         });
         let detours = detours.collect();
         let node = node_name(port.node);
-        Some(RouteEntry { node, to: port.id, ports, detours, identities, later_identities })
+        let mtu = self.mtus.get(&(from, port.node)).copied();
+        Some(RouteEntry { node, to: port.id, ports, detours, identities, later_identities, mtu })
     }
 
     /// What the nodes divide by in a pass that a way from one leads to, its cables taken in order.

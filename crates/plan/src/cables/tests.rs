@@ -47,6 +47,7 @@ impl Town {
                 number: PortNumber::new(number),
                 is_up: true,
                 load_permille: Some(10 * u16::from(number)),
+                mtu: None,
                 flooded: 0,
                 refused: 0,
                 neighbours: Vec::new(),

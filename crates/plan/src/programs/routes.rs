@@ -103,16 +103,19 @@ impl Update<'_> {
         .collect()
     }
 
-    /// The nodes of which a way, or a detour of one, is another.
+    /// The nodes of which a way, a detour of one, or what one takes is another.
     fn turned(&self) -> BTreeSet<&NodeName> {
         let turned_round = changed(self.from.detours, self.to.detours);
-        changed(self.from.ways, self.to.ways).into_iter().chain(turned_round).collect()
+        let with_others = changed(self.from.mtus, self.to.mtus);
+        let turned = changed(self.from.ways, self.to.ways).into_iter();
+        turned.chain(turned_round).chain(with_others).collect()
     }
 
     fn is_same_way(&self, node: &NodeName, end: &NodeName) -> bool {
         let (from, to) = (self.from, self.to);
         found(from.ways, node, end) == found(to.ways, node, end)
             && found(from.detours, node, end) == found(to.detours, node, end)
+            && found(from.mtus, node, end) == found(to.mtus, node, end)
     }
 
     /// The ways that headers hold behind others, where they, numbers or whoever writes the headers differ.
@@ -237,6 +240,7 @@ impl Update<'_> {
                 set(&mut entries.borders, (end.clone(), port, by), entry);
             }
             let detours = || way_detours::entries(to.detours, node, &end);
+            let mtu = found(to.mtus, node, &end).copied();
             let (books, own) = ((to.ways, to.port_numbers), node);
             let (node, to) = (end.clone(), port);
             let identities = |pass| routing::identities(books, own, &end, pass).unwrap_or_default();
@@ -247,6 +251,7 @@ impl Update<'_> {
                 detours: detours(),
                 identities: identities(0),
                 later_identities: identities(routing::LATER),
+                mtu,
             });
             set(&mut entries.routes, (end, port), entry);
         }

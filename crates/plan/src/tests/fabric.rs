@@ -38,6 +38,8 @@ pub(crate) struct Fabric {
     pub(crate) absent: BTreeSet<Plug>,
     /// Links at which nobody is heard.
     pub(crate) doubted: BTreeSet<Plug>,
+    /// What links take, of those that say it.
+    pub(crate) mtus: BTreeMap<Plug, u16>,
     /// Links that nothing is plugged into.
     pub(crate) spares: Vec<Plug>,
 }
@@ -114,6 +116,7 @@ impl Fabric {
                 number: number(&plug),
                 is_up: far.is_some(),
                 load_permille: None,
+                mtu: self.mtus.get(&plug).copied(),
                 flooded: 0,
                 refused: 0,
                 neighbours: far

@@ -12,6 +12,7 @@ mod headers;
 mod index;
 mod losses;
 mod meetings;
+mod mtus;
 mod openflow;
 mod oracle;
 mod pins;

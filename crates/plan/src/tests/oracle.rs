@@ -112,9 +112,25 @@ fn routes(ledger: &Ledger, inventory: &Inventory, node: &NodeName) -> Vec<RouteE
             detours: detours(ledger, node, &end),
             identities: named(ledger, legs, &end, 0),
             later_identities: named(ledger, legs, &end, 1),
+            mtu: mtu(ledger, (node, &end)),
         })
     };
     ends.into_iter().filter_map(route).collect()
+}
+
+/// What every cable of a way takes, and of its detours, as both ends of each told.
+fn mtu(ledger: &Ledger, (from, to): (&NodeName, &NodeName)) -> Option<u16> {
+    let mut legs = ledger.ways[from].get(to)?.clone();
+    let own = ledger.detours.get(from).and_then(|own| own.get(to));
+    legs.extend(own.into_iter().flat_map(|way| &way.detours).flat_map(|one| one.ends.clone()));
+    let mut least = u16::MAX;
+    for leg in &legs {
+        let cable = ledger.cables.iter().find(|ends| ends.contains(leg))?;
+        for end in cable {
+            least = least.min(*ledger.link_mtus.get(&end.node)?.get(&end.port)?);
+        }
+    }
+    (!legs.is_empty()).then_some(least)
 }
 
 /// Where headers over several functions end between two of them: at edges that know what to write there.

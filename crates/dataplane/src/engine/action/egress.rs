@@ -310,7 +310,7 @@ impl Executor<'_, '_> {
             Ok(segments) => segments,
             Err(reason) => return self.context.end_work(work, reason),
         };
-        let mtu = self.gso.underlay_mtu(self.context.tables);
+        let mtu = header.mtu(self.gso.underlay_mtu(self.context.tables));
         let frame_bytes_max = (mtu + ethernet::HEADER_BYTES).saturating_sub(header.longest_added());
         if frame_bytes_max < segments.len(0) {
             return self.refuse(TooBig { work, segments, frame_bytes_max }, decision);

@@ -142,6 +142,10 @@ fn made(path: &PathTable, combination: &Combination, tables: &Tables) -> Option<
     let met = places
         .zip(combination.instances)
         .map_while(|(place, instance)| hops.get(place)?.instances.get(usize::from(instance)));
+    let mut met = met.peekable();
+    // The nodes of the others answer for the links behind them.
+    let first = *met.peek()?;
+    let route = tables.entries.routes.get(&(first.node.clone(), first.ingress));
     let known = (&tables.node, &tables.entries);
     let number_of = |port| tables.exits.number_of(port);
     let (way, last) = JoinedWay::along(known, met, path.encapsulation, number_of)?;
@@ -152,6 +156,7 @@ fn made(path: &PathTable, combination: &Combination, tables: &Tables) -> Option<
         detours: way.detours,
         identities: way.identities,
         later_identities: Vec::new(),
+        mtu: route.and_then(|route| route.mtu),
     };
     match way.is_cut {
         true => RouteHeader::of_part(path.encapsulation, &joined),

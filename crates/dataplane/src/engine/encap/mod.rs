@@ -148,11 +148,13 @@ pub(crate) struct Header {
     replaces: usize,
     /// Bytes by which the frame may be longer further on, under the header of an edge.
     later: usize,
+    /// The longest IP packet that the links on its way take; none: they are as the underlay.
+    mtu: Option<u16>,
 }
 
 impl Header {
     pub(crate) const EMPTY: Self =
-        Self { bytes: [0; HEADER_BYTES_MAX], len: 0, replaces: 0, later: 0 };
+        Self { bytes: [0; HEADER_BYTES_MAX], len: 0, replaces: 0, later: 0, mtu: None };
 
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
@@ -202,6 +204,12 @@ impl Header {
         self.added_bytes() + self.later
     }
 
+    /// The longest IP packet that links take on its way, where the underlay takes that of this length, in bytes.
+    #[inline]
+    pub(crate) fn mtu(&self, underlay: usize) -> usize {
+        self.mtu.map_or(underlay, usize::from)
+    }
+
     /// Bytes at the start of a frame in whose place it stands.
     pub(crate) fn replaces(&self) -> usize {
         self.replaces
@@ -209,7 +217,8 @@ impl Header {
 
     /// In the same place, these bytes.
     pub(crate) fn with(&self, bytes: &[u8]) -> Self {
-        let mut header = Self { replaces: self.replaces, later: self.later, ..Self::EMPTY };
+        let Self { replaces, later, mtu, .. } = *self;
+        let mut header = Self { replaces, later, mtu, ..Self::EMPTY };
         header.copy(bytes);
         header
     }

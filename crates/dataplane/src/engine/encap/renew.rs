@@ -29,6 +29,7 @@ impl NextHeader {
             detours: Vec::new(),
             identities: pathlet.identities.clone(),
             later_identities: Vec::new(),
+            mtu: None,
         };
         let made = |one| Some((one, RouteHeader::new(one, &route)?));
         let headers = Encapsulation::ALL.into_iter().filter_map(made).collect();

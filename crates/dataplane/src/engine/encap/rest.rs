@@ -67,6 +67,7 @@ pub(crate) fn go_on(
     let is_own = own.ports().first() == Some(&port);
     let longest = carrier.leads_along(header, own).filter(|_| is_own)?;
     header.later = longest.saturating_sub(header.added_bytes());
+    header.mtu = own.mtu();
     Some((header, PortNumber::new(port)?))
 }
 

@@ -150,6 +150,8 @@ pub(crate) struct RouteHeader {
     ends: Box<[(u8, u8)]>,
     /// The most bytes of a header of one of these.
     longest_behind: usize,
+    /// The longest IP packet that the links on the way take; none: they are as the underlay.
+    mtu: Option<u16>,
 }
 
 /// A way round a cable, by positions of a header.
@@ -188,6 +190,10 @@ impl RouteHeader {
     /// The ports of its way, in order.
     pub(super) fn ports(&self) -> &[u8] {
         &self.ports
+    }
+
+    pub(super) fn mtu(&self) -> Option<u16> {
+        self.mtu
     }
 
     /// What the nodes behind its first divide by in the second pass.
@@ -246,6 +252,7 @@ impl RouteHeader {
             longest: 0,
             ends: Box::default(),
             longest_behind: 0,
+            mtu: route.mtu,
         };
         if profile == Profile::Polka {
             header.number = polka::number(route).unwrap_or_default();
@@ -287,6 +294,7 @@ impl RouteHeader {
             Profile::Polka => polka::write(&self.number, frame, path),
         }?;
         header.later = self.longest.saturating_sub(header.added_bytes());
+        header.mtu = self.mtu;
         Ok(header)
     }
 

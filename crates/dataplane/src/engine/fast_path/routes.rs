@@ -134,7 +134,7 @@ impl FastPath {
             }
         })?;
         let header = self.routes.get(name)?;
-        let mtu = context.gso.underlay_mtu(tables);
+        let mtu = header.mtu(context.gso.underlay_mtu(tables));
         let is_fit = frame.len() + header.longest_added() <= mtu + HEADER_BYTES
             && header.added_bytes() <= packet.buffer.headroom() + usize::from(meta.header_bytes);
         meta.route = Some(name);
