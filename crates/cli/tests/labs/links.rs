@@ -442,6 +442,11 @@ fn a_lab_with_switches_stands_when_every_cable_of_its_file_is_found() {
         {
             assert!(found.iter().any(|one| one == cable), "{cable} in {found:?}");
         }
+        let wide = |link: &&catena_model::discovery::LinkReport| link.mtu == Some(9_000);
+        let wide =
+            links.iter().filter(wide).map(|link| format!("{}:{}", link.node, link.interface));
+        assert_eq!(wide.collect::<Vec<_>>(), ["h1:l-h3", "h3:l-h1"]);
+        assert!(links.iter().all(|link| link.mtu.is_some()), "{links:?}");
         let drawn = house.tell(&["link", "list", "-o", "wide"]);
         assert!(drawn.contains("l-a2-2 ──── a2:"), "{drawn}");
         let roles: Vec<String> = house
