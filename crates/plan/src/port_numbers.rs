@@ -14,7 +14,7 @@ use crate::way_detours;
 use crate::ways::nodes_over;
 use catena_model::id::PortId;
 use catena_model::limits::{NODE_LINKS_MAX, PATH_ID_QUARANTINE_BLUEPRINTS};
-use catena_model::program::ExitPlace;
+use catena_model::program::{ExitPlace, Pathlet};
 use catena_model::topology::{CableEnd, NodeRole, PortNumber};
 use catena_model::{BlueprintNumber, NodeName};
 use serde::{Deserialize, Serialize};
@@ -348,6 +348,22 @@ impl RestingNumber {
     }
 }
 
+/// The edges that write a header of which this is so, or may go on to write one that was taken from them: without
+/// being where any way begins. Whose the numbers in it are is not asked, as its cables may be gone.
+fn edges_with(
+    books: &NumberBooks,
+    is_so: impl Fn(&Pathlet) -> bool,
+) -> impl Iterator<Item = &NodeName> {
+    let writes = move |book: &PortNumbers| {
+        let rest = book.resting.values().map(|resting| resting.of.clone());
+        book.exits().map(|(_, of)| of).chain(rest).any(|of| match of {
+            ExitPlace::Pathlet(one) => is_so(&one),
+            ExitPlace::Link(_) | ExitPlace::Port(_) => false,
+        })
+    };
+    books.iter().filter(move |(_, book)| writes(book)).map(|(edge, _)| edge)
+}
+
 /// Notes by which programs nodes forget the numbers that this blueprint has taken away, and the `former` ways over
 /// them. A host that does not run its newest program may send by ways of before.
 pub(crate) fn note_needs(
@@ -381,7 +397,9 @@ pub(crate) fn note_needs(
                 let holders = onward.map(|way| &way.holder);
                 let cut = borders::holders(&former.borders, &resting.of);
                 let joined = borders::stitch_holders(&former.stitches, &end.node, end.port);
+                let edges = edges_with(&former.port_numbers, |one| one.ports.contains(port));
                 let senders = over.iter().copied().chain(holders).chain(cut).chain(joined);
+                let senders = senders.chain(edges);
                 let senders = senders.chain(lagging.iter().copied());
                 resting.senders = senders.map(|node| (node.clone(), needs(node))).collect();
             }
@@ -391,15 +409,10 @@ pub(crate) fn note_needs(
                 identities::senders(&former.ways, node).chain([node]).collect();
             let onward = over.iter().flat_map(|node| sends.onward().from(node));
             let holders = onward.map(|way| &way.holder);
-            // Edges hold them in headers without being on any way themselves.
             let gone = former.port_numbers.get(node).map(|book| book.identities());
             let gone = gone.unwrap_or_default();
-            let divides = |(_, of): (PortNumber, ExitPlace)| match of {
-                ExitPlace::Pathlet(one) => one.identities.iter().any(|own| gone.contains(own)),
-                ExitPlace::Link(_) | ExitPlace::Port(_) => false,
-            };
-            let edges = former.port_numbers.iter();
-            let edges = edges.filter(|(_, book)| book.exits().any(divides)).map(|(edge, _)| edge);
+            let divides = |one: &Pathlet| one.identities.iter().any(|own| gone.contains(own));
+            let edges = edges_with(&former.port_numbers, divides);
             let senders = over.iter().copied().chain(holders).chain(edges);
             let senders = senders.chain(lagging.iter().copied());
             own.note(needs(node), senders.map(|node| (node.clone(), needs(node))).collect());

@@ -378,6 +378,25 @@ fn identities_wait_for_edges_that_hold_them_in_headers() {
     assert!(!names.contains("switch61"), "what holds none of them is not waited for: {names:?}");
 }
 
+/// An edge that is away goes on to write the header that it knows.
+#[test]
+fn numbers_wait_for_edges_that_hold_them_in_headers() {
+    let (mut world, fabric) = row(9);
+    mark(&mut world, &[6], true);
+    let chain = chain_by(&mut world, 1, &[12], SAFE);
+    fabric.settle(&mut world);
+    assert_active(&world, chain);
+    let gone = switch(8);
+    world.inventory.switches.get_mut(&gone).unwrap().links = Some(Arc::default());
+    world.plan();
+    let book = serde_json::to_value(&world.blueprint.ledger.port_numbers[&gone]).unwrap();
+    let resting = book["resting"].as_object().unwrap();
+    assert_eq!(resting.len(), 2);
+    let waits = |rest: &serde_json::Value, name| rest["senders"].get(name).is_some();
+    assert!(resting.values().any(|rest| waits(rest, "switch6")), "{book}");
+    assert!(!resting.values().any(|rest| waits(rest, "switch3")), "{book}");
+}
+
 #[test]
 fn a_planned_change_of_edges_leaves_headers_where_they_led_until_the_new_one_knows() {
     let (mut world, fabric) = row(7);
