@@ -46,10 +46,12 @@ pub fn converged(previous: &Blueprint, intent: &IndexedIntent, inventory: &Inven
     // No entry differs, but what entries are counted by may.
     let programs = previous.following_programs(&previous.ledger, intent, inventory);
     let (slices, programs) = settled(previous, programs, intent, inventory);
-    let known = previous.looked_among(inventory).filter(|known| known.told == inventory.told);
+    let ledger = with_cables(&previous.ledger, inventory);
+    let are_same = Arc::ptr_eq(&ledger, &previous.ledger);
+    let known = previous.looked_among(inventory);
+    let known = known.filter(|known| are_same && known.told == inventory.told);
     let atlas = known.map(|known| known.atlas.clone()).unwrap_or_default();
     let looked = Looked::new(intent, inventory, &slices, atlas);
-    let ledger = with_cables(&previous.ledger, inventory);
     Blueprint { programs, slices, ledger, looked: Some(Arc::new(looked)), ..previous.clone() }
 }
 

@@ -24,7 +24,7 @@ const FOUND: [(Planted, u64, &[&str]); 16] = [
     (Planted::OpensUnsynced, 2_000, &["acknowledged", "its disk knows blueprint"]),
     (Planted::TrustsPartialCounters, 2_000, &["packets on it", "does not know"]),
     (Planted::ReusesNumbersAtOnce, 2_000, &["comes out of port"]),
-    (Planted::KeepsDeadRoutes, 50, &["does not arrive"]),
+    (Planted::KeepsDeadRoutes, 200, &["does not arrive"]),
 ];
 
 #[test]

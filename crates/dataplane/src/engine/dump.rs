@@ -3,6 +3,7 @@
 
 use crate::engine::Engine;
 use std::fmt::Debug;
+use std::io;
 
 impl Engine {
     /// What packets leave behind in this engine, by part, but for what it counts, the time that it was told last, and
@@ -69,9 +70,11 @@ impl Engine {
         ]
     }
 
-    /// What the kernel's tables hold but for what is counted; none: nothing is the kernel's, or it refuses.
-    #[must_use]
-    pub fn dump_kernel(&self) -> Option<String> {
-        self.kernel.as_ref()?.dump()
+    /// What the kernel's tables hold but for what is counted; none: nothing is the kernel's.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn dump_kernel(&self) -> io::Result<Option<String>> {
+        self.kernel.as_ref().map_or(Ok(None), |kernel| kernel.dump())
     }
 }

@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use catena_model::dump::DumpedPart;
 use std::fmt::{self, Debug, Write};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
 
 /// Takes text in and keeps its length and digest alone.
 struct Digesting<H> {
@@ -30,9 +31,13 @@ pub(super) fn part(name: &str, what: &dyn Debug, key: &RandomState) -> DumpedPar
 }
 
 /// What an engine holds, and the kernel for it.
-pub(super) fn of_engine(engine: &Engine, key: &RandomState) -> Vec<DumpedPart> {
+///
+/// # Errors
+/// The kernel's refusal.
+pub(super) fn of_engine(engine: &Engine, key: &RandomState) -> io::Result<Vec<DumpedPart>> {
+    let kernel = part("kernel", &engine.dump_kernel()?, key);
     let parts = engine.dump().into_iter().map(|(name, what)| part(name, what, key));
-    parts.chain([part("kernel", &engine.dump_kernel(), key)]).collect()
+    Ok(parts.chain([kernel]).collect())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use catena_fastpath::{Event, FlowKey, Guard, Settings, Tables, Transform, Way};
 use catena_model::account::Volume;
 use catena_model::limits::KERNEL_FLOWS_MAX;
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::net::Ipv4Addr;
 
 /// The tables of this node's program.
@@ -26,7 +27,7 @@ impl KernelTables {
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn open(tables: Tables) -> std::io::Result<Self> {
+    pub fn open(tables: Tables) -> io::Result<Self> {
         tables.bump_all();
         let mut left = Vec::new();
         tables.walk(|key, _| left.push(*key))?;
@@ -63,8 +64,8 @@ impl OffloadTables for KernelTables {
         }
     }
 
-    fn dump(&self) -> Option<String> {
-        self.tables.dump().ok()
+    fn dump(&self) -> io::Result<Option<String>> {
+        self.tables.dump().map(Some)
     }
 
     fn flows(&self) -> u32 {

@@ -20,6 +20,7 @@ use catena_model::setup::{FlowAnswer, FlowAsked};
 use catena_model::{CounterScope, SliceId};
 use std::collections::HashMap;
 use std::hash::RandomState;
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender};
 
@@ -82,7 +83,7 @@ pub(super) enum Order {
     /// Tell all counters.
     Counters { of: Option<Arc<CounterScope>>, done: SyncSender<Box<NodeCounters>> },
     /// Tell what you hold: its parts by name, and each of them as a digest by this key.
-    Dump { key: RandomState, done: SyncSender<Vec<DumpedPart>> },
+    Dump { key: RandomState, done: SyncSender<io::Result<Vec<DumpedPart>>> },
     /// Tell the counters of slices, a part of them.
     Slices { after: Option<SliceId>, limit: usize, done: SyncSender<Vec<SliceCounters>> },
 }

@@ -3,6 +3,7 @@
 
 use catena_fastpath::{FlowKey, Guard, Transform, Way};
 use catena_model::account::Volume;
+use std::io;
 use std::net::Ipv4Addr;
 
 /// What has passed by one transform since it was put in.
@@ -41,9 +42,12 @@ pub trait OffloadTables: Send {
     /// Another takes its place: nobody uses its tables through it any more.
     fn retire(&mut self) {}
 
-    /// All that they hold but for what is counted; none: nobody can say.
-    fn dump(&self) -> Option<String> {
-        None
+    /// All that they hold but for what is counted; none: these have nothing to be told.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    fn dump(&self) -> io::Result<Option<String>> {
+        Ok(None)
     }
 
     /// How many flows it can hold; 0: it passes on by links alone.

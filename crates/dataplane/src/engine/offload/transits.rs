@@ -20,6 +20,7 @@ use catena_model::id::PortId;
 use catena_model::topology::PortNumber;
 use catena_wire::source_route::{Profile, sr_mpls};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
 
 /// What a link is good for in the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,8 +77,11 @@ pub(super) struct Transits {
 }
 
 impl KernelPath {
-    /// What the kernel's tables hold but for what is counted; none: it refuses.
-    pub(crate) fn dump(&self) -> Option<String> {
+    /// What the kernel's tables hold but for what is counted.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(crate) fn dump(&self) -> io::Result<Option<String>> {
         self.kernel_tables.dump()
     }
 

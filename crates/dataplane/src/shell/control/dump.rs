@@ -23,10 +23,15 @@ impl Control {
         let (first, others) =
             self.workers.order_all(|done| Order::Dump { key: key.clone(), done })?;
         for (worker, held) in std::iter::once(first).chain(others).enumerate() {
-            let name = |part: DumpedPart| format!("worker {worker}: {}", part.name);
-            parts.extend(
-                held.into_iter().map(|part| DumpedPart { name: name(part.clone()), ..part }),
-            );
+            let held = match held {
+                Ok(held) => held,
+                Err(error) => {
+                    let reason = format!("the kernel's tables cannot be read: {error}");
+                    return Ok(Answer::Refused { reason });
+                }
+            };
+            let name = |part: &DumpedPart| format!("worker {worker}: {}", part.name);
+            parts.extend(held.into_iter().map(|part| DumpedPart { name: name(&part), ..part }));
         }
         Ok(Answer::Dumped(StateDump { process: std::process::id(), parts }))
     }
