@@ -65,7 +65,7 @@ impl LabBed {
         let shown = self.ask(&["chain", "show", chain, "--output", "json"])?;
         let shown: serde_json::Value = serde_json::from_str(&shown)
             .map_err(|error| Unavailable::new("what the lab shows of a chain", error))?;
-        let (state, by) = (&shown["state"], &shown["encapsulation"]);
+        let (state, by) = (&shown["status"]["state"], &shown["encapsulation"]);
         match state == "active" && by == encapsulation {
             true => Ok(()),
             false => Err(Unavailable::new(chain, format!("it is {state} by {by}"))),
