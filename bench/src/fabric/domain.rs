@@ -44,9 +44,13 @@ impl Domain {
             let address = IpAddr::V6(Ipv6Addr::from(0xfd00_u128 << 112 | number));
             // They speak whatever there is.
             let (underlay, protocol) = (Underlay { address, mtu: 1_500 }, u32::MAX);
-            let is_edge = are_edges && *role == NodeRole::Switch;
-            let place = NodePlace { underlay, role: *role, protocol, is_edge };
+            let place = NodePlace { underlay, role: *role, protocol, is_edge: false };
             domain.tell(node, NodeNews::Met { place, running: BlueprintNumber::default() });
+            // What a node is marked as is not its own to say.
+            if are_edges && *role == NodeRole::Switch {
+                let _ =
+                    domain.reconciler.accept(News::Marked { node: node.clone(), is_edge: true });
+            }
             domain.tell(node, NodeNews::Links(domain.tree.links(node)));
         }
         domain.settle(&IndexedIntent::default())?;

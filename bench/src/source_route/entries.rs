@@ -255,10 +255,10 @@ mod tests {
                 assert!(one.full <= one.fewest, "{spread:?} {functions}: {one:?}");
                 // A header that ends at an edge has a port less than one that ends at a function.
                 assert!(one.fewest <= ports.div_ceil(NARROW.route_ports_max() - 1), "{one:?}");
-                assert!(one.fewest <= one.written, "{spread:?} {functions}: {one:?}");
+                assert_eq!(one.fewest, one.written, "{spread:?} {functions}: {one:?}");
                 let both = cut(NARROW, spread, functions, true).unwrap();
                 assert_eq!(both.full, 2 * one.full);
-                assert!(both.fewest <= both.written, "{spread:?} {functions}: {both:?}");
+                assert_eq!(both.fewest, both.written, "{spread:?} {functions}: {both:?}");
                 // What has room in a header ends at no edge.
                 let alone = count(spread, functions, false).unwrap().headers;
                 assert_eq!(cut(wide, spread, functions, false).unwrap().written, alone);
