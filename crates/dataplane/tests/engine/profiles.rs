@@ -315,6 +315,23 @@ fn a_link_takes_what_it_takes_whatever_the_underlay_does() {
     }
 }
 
+/// A node may say anything of its links.
+#[test]
+fn links_that_take_next_to_nothing_end_packets_by_name() {
+    for by in OTHERS.into_iter().chain([Encapsulation::SourceRouteNative]) {
+        for mtu in [0, 1, 13, 20, 67] {
+            let mut town = star_of(by, &[&["v1"], &["v4"]]);
+            town.mtus.extend((0..town.nodes).map(|to| ((0, to), mtu)));
+            let mut rig = Rig::new(town);
+            let sent = Spec { payload: vec![0; 100], ..packet(&rig.town, CHAINED_PORT) };
+            rig.send("S", &sent.frame());
+            let moved = rig.moved();
+            assert_eq!(moved.get("v1.out dropped mtu_exceeded"), Some(&1), "{mtu}: {moved:?}");
+            assert_eq!(rig.take("v4.in").len(), 0, "{} {mtu}", by.name());
+        }
+    }
+}
+
 #[test]
 fn whichever_engine_reads_a_link_each_flow_is_decided_by_one() {
     for by in OTHERS {
