@@ -2,6 +2,7 @@
 //! back. Knows interfaces; refuses to know what nodes make of it (`discovery`, `hellos`).
 
 use crate::agent::Agent;
+use crate::config::Fabric;
 use crate::random::Random;
 use crate::world::{Event, World};
 use catena_model::limits::HELLO_PERIOD_MS;
@@ -33,15 +34,21 @@ pub(crate) struct Cable {
     pub(crate) condition: Condition,
 }
 
-/// The cables of `hosts` that each are plugged into two of `switches`, of which each has one to each other: whichever
-/// of them is dead, there is another way.
-pub(crate) fn cables(hosts: usize, switches: usize) -> Vec<Cable> {
+/// The cables of `hosts` that each are plugged into two of `switches`: whichever of them is dead, there is another way.
+pub(crate) fn cables(fabric: Fabric, hosts: usize, switches: usize) -> Vec<Cable> {
     let mut pairs = Vec::new();
     for host in 0..hosts {
-        pairs.extend([0, 1].map(|next| (host, hosts + (host + next) % switches)));
+        let first = if fabric == Fabric::Ring { host * switches / hosts } else { host };
+        pairs.extend([0, 1].map(|next| (host, hosts + (first + next) % switches)));
     }
     for one in 0..switches {
-        pairs.extend((one + 1..switches).map(|other| (hosts + one, hosts + other)));
+        let others = match fabric {
+            Fabric::None => 0..0,
+            Fabric::Mesh => one + 1..switches,
+            Fabric::Ring if one + 1 == switches => 0..1,
+            Fabric::Ring => one + 1..one + 2,
+        };
+        pairs.extend(others.map(|other| (hosts + one, hosts + other)));
     }
     let cable = |(one, other): (usize, usize)| Cable {
         ends: [(one, interface(other)), (other, interface(one))],

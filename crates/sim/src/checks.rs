@@ -2,16 +2,13 @@
 //! nothing.
 
 use crate::declared::Declared;
-use crate::frames;
 use crate::journal_store::Survivor;
 use crate::ledger_store::read_ledger;
 use crate::random::Random;
 use crate::world::{Event, Node, World};
 use catena_model::NodeProgram;
-use catena_model::id::{ChainId, PortId};
-use catena_model::program::ExitPlace;
+use catena_model::id::ChainId;
 use catena_model::status::ChainState;
-use catena_model::topology::PortNumber;
 use catena_plan::{Intent, Ledger, PathPhase, Paths};
 use catena_protocol::message::Delta;
 use std::collections::{BTreeMap, VecDeque};
@@ -48,6 +45,10 @@ pub struct Tally {
     pub partitions: u64,
     /// Cables that were cut or fell silent.
     pub dead_cables: u64,
+    /// Frames that got another header at an edge.
+    pub edge_headers: u64,
+    /// Places at edges where headers over several functions end, in programs at the end.
+    pub stitches: u64,
     /// Chains over source routes that were active at the end.
     pub routed_chains: u64,
     /// How long it took from healing to convergence, in simulated milliseconds.
@@ -111,7 +112,7 @@ impl Checks {
     }
 }
 
-fn program_of(node: &Node) -> Option<&NodeProgram> {
+pub(crate) fn program_of(node: &Node) -> Option<&NodeProgram> {
     node.dataplane.as_ref()?.running.as_ref().map(|running| &running.program)
 }
 
@@ -171,42 +172,6 @@ impl World {
         }
     }
 
-    /// Whatever programs nodes run, and whatever cables carry: no route comes out of a port that it is not for.
-    fn misled(&self) -> Option<String> {
-        for (index, node) in self.nodes.iter().enumerate() {
-            let routes = program_of(node).into_iter().flat_map(|program| &program.routes);
-            for route in routes {
-                for way in frames::ways(route) {
-                    let Some((at, port)) = self.end_of(index, &way) else { continue };
-                    let end = self.nodes.get(at).map(|end| &end.name);
-                    if (end, port) != (Some(&route.node), route.to) {
-                        let (from, name) = (&node.name, self.name(at));
-                        let (to, wanted) = (route.to, &route.node);
-                        return Some(format!(
-                            "a route of {from} to port {to} of {wanted} comes out of port {port} of {name}"
-                        ));
-                    }
-                }
-            }
-        }
-        None
-    }
-
-    /// The node and the port at which a way comes out, by what nodes run; none: at no port.
-    fn end_of(&self, from: usize, way: &[PortNumber]) -> Option<(usize, PortId)> {
-        let (mut at, mut left) = (from, way);
-        while let Some((number, behind)) = left.split_first() {
-            left = behind;
-            let dataplane = self.nodes.get(at)?.dataplane.as_ref()?;
-            match dataplane.exit(*number)? {
-                ExitPlace::Port(port) => return Some((at, *port)),
-                ExitPlace::Link(interface) => at = self.far_plug(at, interface)?.0,
-                ExitPlace::Pathlet(next) => left = &next.ports,
-            }
-        }
-        None
-    }
-
     pub(crate) fn is_over(&self) -> bool {
         self.checks.has_converged
     }
@@ -217,6 +182,7 @@ impl World {
         if since < Duration::from_secs(1) {
             (0..3).for_each(|_| self.enter_packet());
         }
+        self.mark_what_is_missing();
         match self.missing() {
             None if !self.checks.is_proving => {
                 self.checks.is_proving = true;
@@ -224,7 +190,7 @@ impl World {
                 self.after(Duration::from_millis(100), Event::Turn);
             }
             None => {
-                self.count_routed_chains();
+                self.count_routes();
                 self.checks.tally.convergence_ms = u64::try_from(since.as_millis()).unwrap_or(0);
                 self.checks.has_converged = true;
             }
@@ -235,9 +201,11 @@ impl World {
         }
     }
 
-    fn count_routed_chains(&mut self) {
+    fn count_routes(&mut self) {
         let chains = self.operator.acknowledged.chains.values();
         let routed = chains.filter(|chain| chain.encapsulation.is_source_route()).count();
+        let stitches = self.nodes.iter().filter_map(program_of).map(|one| one.stitches.len());
+        self.checks.tally.stitches = stitches.sum::<usize>() as u64;
         self.checks.tally.routed_chains = routed as u64;
     }
 
@@ -247,7 +215,7 @@ impl World {
         if self.operator.in_doubt.is_some() || controller.has_news() || self.is_reconcile_due {
             return Some("the controller has work".into());
         }
-        if let Some(unheard) = self.unheard_cable() {
+        if let Some(unheard) = self.unheard_cable().or_else(|| self.unmarked_switch()) {
             return Some(unheard);
         }
         let (blueprint, inventory) =

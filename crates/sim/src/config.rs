@@ -79,6 +79,25 @@ impl Faults {
     }
 }
 
+/// Which switches there are, and how they are plugged together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fabric {
+    /// None: hosts speak over an IP network.
+    #[default]
+    None,
+    /// Two or three, each with a cable to each other.
+    Mesh,
+    /// So many in a ring that not every way round it has room in a header: operators mark switches as edges.
+    Ring,
+}
+
+impl Fabric {
+    /// Are there switches and cables, and chains that go by source routes?
+    pub(crate) const fn has_switches(self) -> bool {
+        !matches!(self, Self::None)
+    }
+}
+
 /// One run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -88,12 +107,12 @@ pub struct Config {
     pub faults: Faults,
     /// A mistake planted on purpose.
     pub planted: Planted,
-    /// Are there switches and cables, and chains that go by source routes?
-    pub has_switches: bool,
+    /// Its switches.
+    pub fabric: Fabric,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { turns: 300, faults: Faults::ALL, planted: Planted::None, has_switches: false }
+        Self { turns: 300, faults: Faults::ALL, planted: Planted::None, fabric: Fabric::None }
     }
 }

@@ -131,6 +131,23 @@ impl Controller {
         self.declared.change(&self.store, wanted, self.planted)
     }
 
+    /// Marks a switch as an edge, or takes the mark off. False: it is marked so, or nobody knows it.
+    pub(crate) fn mark(&mut self, node: &NodeName, is_edge: bool) -> bool {
+        let facts = self.reconciler.inventory().facts(node);
+        let is_new = facts.is_some_and(|facts| facts.is_edge != is_edge);
+        if is_new {
+            self.news.push(News::Marked { node: node.clone(), is_edge });
+        }
+        is_new
+    }
+
+    /// Is what it knows of a switch written down, and is it this?
+    pub(crate) fn is_marked(&self, node: &NodeName, is_edge: bool) -> bool {
+        let facts = self.reconciler.inventory().facts(node);
+        let is_so = facts.is_some_and(|facts| facts.is_edge == is_edge);
+        is_so && self.news.is_empty() && self.unstored.is_empty()
+    }
+
     // ----- the reconciler -----
 
     /// Takes the news and brings the programs of all nodes in step.

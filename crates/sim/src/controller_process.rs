@@ -41,6 +41,7 @@ impl World {
                 }
                 self.check_found(&found);
                 self.check_ledger(&ledger);
+                self.check_marks();
                 self.reconcile_soon(Duration::ZERO);
             }
             Err(error) => self.fail(format!("the controller cannot start: {error}")),
@@ -204,6 +205,7 @@ impl World {
         if acknowledges {
             self.acknowledge_change();
         }
+        self.acknowledge_mark();
         self.carry_out(effects);
     }
 

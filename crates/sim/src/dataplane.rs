@@ -8,8 +8,9 @@ use crate::journal_store::{head, next_record};
 use crate::planted::Planted;
 use catena_model::entry::{Entries, Program};
 use catena_model::id::PortId;
-use catena_model::program::{ExitPlace, NodeIdentity, PathEntry, RouteEntry};
+use catena_model::program::{ExitPlace, InstanceEntry, NodeIdentity, PathEntry};
 use catena_model::resource::Encapsulation;
+use catena_model::source_route::JoinedWay;
 use catena_model::topology::PortNumber;
 use catena_model::{
     Answer, ChainCounters, CounterScope, NodeCounters, NodeName, NodeProgram, PathId, Question,
@@ -21,7 +22,6 @@ use catena_protocol::message::{
     self, Delta, PortOperation, PortResult, ProgramResult, State, from_dataplane, to_dataplane,
 };
 use catena_protocol::session::{ProgramGate, part_result, program_result, whole_needed};
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -297,14 +297,19 @@ impl Dataplane {
         running.told.entries.exits.get(&number).map(|exit| &exit.to)
     }
 
-    /// The way to a port of another node, as far as a header of an encapsulation leads.
-    pub(crate) fn route(
+    /// What it writes into a header that leads to these instances, as far as there is room.
+    pub(crate) fn way<'i>(
         &self,
-        node: &NodeName,
-        to: PortId,
+        met: impl Iterator<Item = &'i InstanceEntry>,
         encapsulation: Encapsulation,
-    ) -> Option<Cow<'_, RouteEntry>> {
-        self.running.as_ref()?.told.entries.headed((node, to), encapsulation)
+    ) -> Option<JoinedWay> {
+        let Running { told, program, .. } = self.running.as_ref()?;
+        let number_of = |port| {
+            let mut exits = program.exits.iter();
+            Some(exits.find(|exit| exit.to == ExitPlace::Port(port))?.number)
+        };
+        let here = (&self.node, &told.entries);
+        JoinedWay::along(here, met, encapsulation, number_of).map(|(way, _)| way)
     }
 
     /// What it divides numbers of ways by.

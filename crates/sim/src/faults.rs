@@ -21,7 +21,7 @@ impl World {
         match self.random.below(100) {
             0..20 => self.change(),
             20..28 => self.fault(),
-            28..34 if self.config.has_switches && self.config.faults.cables => {
+            28..34 if self.config.fabric.has_switches() && self.config.faults.cables => {
                 self.fault_at_cable();
             }
             _ => (0..4).for_each(|_| self.enter_packet()),

@@ -5,8 +5,9 @@ use crate::dataplane::Dataplane;
 use crate::hellos::Use;
 use catena_model::NodeName;
 use catena_model::id::PortId;
-use catena_model::program::{DetourEntry, ExitPlace, NodeIdentity, RouteEntry};
+use catena_model::program::{DetourEntry, ExitPlace, InstanceEntry, NodeIdentity, RouteEntry};
 use catena_model::resource::Encapsulation;
+use catena_model::source_route::JoinedWay;
 use catena_model::topology::PortNumber;
 use std::collections::VecDeque;
 
@@ -30,6 +31,8 @@ pub(crate) struct Frame {
     pub(crate) hops: usize,
     /// The interface by which it comes to the node where it is.
     pub(crate) by: String,
+    /// An edge has given it another header since it was asked.
+    is_renewed: bool,
     left: VecDeque<Leg>,
     detours: Vec<DetourEntry>,
     /// Its ports are remainders.
@@ -45,22 +48,30 @@ pub(crate) enum Next {
     Out(PortId),
     /// Nowhere, by this name.
     Lost(&'static str),
+    /// On to this port of this node, to which nobody has sent it.
+    Misled(NodeName, PortId),
 }
 
 impl Frame {
-    /// A frame that is about to leave the node of this route.
-    pub(crate) fn new(route: &RouteEntry, encapsulation: Encapsulation) -> Self {
+    /// A frame that is about to go along a way from its node to an instance, whatever comes behind that.
+    pub(crate) fn new(way: JoinedWay, to: &InstanceEntry, encapsulation: Encapsulation) -> Self {
         let is_divided = encapsulation.needs_identities();
-        let detours = if encapsulation.carries_detours() { route.detours.clone() } else { vec![] };
+        let detours = if encapsulation.carries_detours() { way.detours } else { vec![] };
         Self {
-            node: route.node.clone(),
-            to: route.to,
+            node: to.node.clone(),
+            to: to.ingress,
             hops: 0,
             by: String::new(),
-            left: legs(&route.ports, &route.identities, is_divided),
+            is_renewed: false,
+            left: legs(&way.ports, &way.identities, is_divided),
             detours,
             is_divided,
         }
+    }
+
+    /// Has an edge given it another header since this was asked?
+    pub(crate) fn take_renewed(&mut self) -> bool {
+        std::mem::take(&mut self.is_renewed)
     }
 
     /// The step of one node that a link has brought it to.
@@ -86,7 +97,13 @@ impl Frame {
             (Some(ExitPlace::Pathlet(_)), _) if !self.left.is_empty() => {
                 Next::Lost("malformed_source_route")
             }
+            (Some(ExitPlace::Pathlet(next)), _)
+                if (&next.node, next.to) != (&self.node, self.to) =>
+            {
+                Next::Misled(next.node.clone(), next.to)
+            }
             (Some(ExitPlace::Pathlet(next)), _) => {
+                self.is_renewed = true;
                 self.left = legs(&next.ports, &next.identities, self.is_divided);
                 self.detours.clear();
                 self.hops -= 1;

@@ -4,12 +4,13 @@
 
 use crate::planted::Planted;
 use catena_model::entry::ProgramVersion;
+use catena_model::program::ExitPlace;
 use catena_model::{NodeName, PathId};
 use catena_plan::{Ledger, PortNumbers};
 use catena_store::{Expect, Key, Store, StoreError, Transaction};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -78,11 +79,7 @@ pub(crate) fn put_ledger(
         }
     }
     let numbers = (&ledger.port_numbers, &former.port_numbers);
-    if planted == Planted::ReusesNumbersAtOnce {
-        put_of_nodes(&mut transaction, PORT_NUMBERS_KIND, numbers, without_rest)?;
-    } else {
-        put_of_nodes(&mut transaction, PORT_NUMBERS_KIND, numbers, PortNumbers::clone)?;
-    }
+    put_of_nodes(&mut transaction, PORT_NUMBERS_KIND, numbers, |book| spoilt(book, planted))?;
     let (ways, detours) = ((&ledger.ways, &former.ways), (&ledger.detours, &former.detours));
     put_of_nodes(&mut transaction, WAYS_KIND, ways, Clone::clone)?;
     put_of_nodes(&mut transaction, DETOURS_KIND, detours, Clone::clone)?;
@@ -110,11 +107,23 @@ fn put_of_nodes<T: Eq, W: Serialize>(
     Ok(())
 }
 
-/// Planted fault: a node's numbers, of which none rests.
-fn without_rest(book: &PortNumbers) -> Value {
+/// A node's numbers, with the planted fault.
+fn spoilt(book: &PortNumbers, planted: Planted) -> Value {
     let mut written = serde_json::to_value(book).unwrap_or_default();
-    if let Some(resting) = written.get_mut("resting") {
-        *resting = Value::Object(Map::new());
+    let resting = written.get_mut("resting").and_then(Value::as_object_mut);
+    match (planted, resting) {
+        (Planted::ReusesNumbersAtOnce, Some(resting)) => resting.clear(),
+        (Planted::ReusesHeadersAtOnce, Some(resting)) => {
+            let is_header = |of: &ExitPlace| matches!(of, ExitPlace::Pathlet(_));
+            for (number, _) in book.resting().iter().filter(|(_, rests)| is_header(&rests.of)) {
+                resting.remove(&number.to_string());
+            }
+        }
+        (Planted::LeadsBeforeEdgesKnow, _) => {
+            let headers = written.get_mut("pathlets").and_then(Value::as_array_mut);
+            headers.into_iter().flatten().for_each(|one| one["is_known"] = Value::Bool(true));
+        }
+        _ => {}
     }
     written
 }

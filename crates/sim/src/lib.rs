@@ -28,8 +28,10 @@ mod declared;
 mod delivery;
 mod discovery;
 mod disk;
+mod edges;
 mod faults;
 mod frames;
+mod headers;
 mod hellos;
 mod host;
 mod journal_store;
@@ -45,7 +47,7 @@ mod translate;
 mod world;
 
 pub use checks::Tally;
-pub use config::{Config, Faults};
+pub use config::{Config, Fabric, Faults};
 pub use planted::Planted;
 
 use std::fmt;

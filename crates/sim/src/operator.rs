@@ -1,12 +1,15 @@
 //! The operator: random changes of chains and functions, one after the other, and a careful memory
 //! of which of them were acknowledged. Knows the API's answers; refuses to know how they are made.
 
+use crate::config::Fabric;
 use crate::random::Random;
 use crate::topology;
 use crate::world::World;
+use catena_model::NodeName;
 use catena_model::resource::{Chain, Encapsulation};
 use catena_model::setup::Setup;
 use catena_plan::Intent;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What was asked for and what was promised.
@@ -16,6 +19,10 @@ pub(crate) struct Operator {
     pub(crate) acknowledged: Arc<Intent>,
     /// A change whose answer has not come (yet): it may be kept, or not, but whole.
     pub(crate) in_doubt: Option<Arc<Intent>>,
+    /// Which switches are edges, as was answered last.
+    pub(crate) marks: BTreeMap<NodeName, bool>,
+    /// A mark, or that one goes, whose answer has not come (yet).
+    pub(crate) marking: Option<(NodeName, bool)>,
     /// What is declared first of all.
     topology: Arc<Intent>,
     /// Those that chains may have; the tunnelled ones first.
@@ -26,13 +33,22 @@ pub(crate) struct Operator {
 const OVER_CABLES: [&str; 4] =
     ["source-route/native", "source-route/sr-mpls", "source-route/safe-9", "source-route/polka"];
 
+/// What they have where ways are long: the second has no room for all of them.
+const OVER_EDGES: [&str; 3] = ["source-route/native", "source-route/safe-9", "source-route/polka"];
+
 impl Operator {
-    pub(crate) fn new(topology: Intent, has_cables: bool) -> Self {
-        let others = OVER_CABLES.into_iter().filter(|_| has_cables);
-        let others = others.filter_map(Encapsulation::of_name);
+    pub(crate) fn new(topology: Intent, fabric: Fabric) -> Self {
+        let others: &[&str] = match fabric {
+            Fabric::None => &[],
+            Fabric::Mesh => &OVER_CABLES,
+            Fabric::Ring => &OVER_EDGES,
+        };
+        let others = others.iter().filter_map(|name| Encapsulation::of_name(name));
         Self {
             acknowledged: Arc::default(),
             in_doubt: None,
+            marks: BTreeMap::new(),
+            marking: None,
             topology: Arc::new(topology),
             carriers: Encapsulation::TUNNELLED.into_iter().chain(others).collect(),
         }
@@ -141,6 +157,9 @@ impl World {
         let is_busy = self.now < self.busy_until;
         if self.operator.in_doubt.is_some() || is_busy {
             return;
+        }
+        if self.config.fabric == Fabric::Ring && self.random.chance(350) {
+            return self.mark_any();
         }
         let Some(controller) = &mut self.controller else { return };
         let (wanted, words) = self.operator.next(&mut self.random);

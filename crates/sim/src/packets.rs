@@ -5,9 +5,10 @@
 use crate::dataplane::{Dataplane, Running};
 use crate::frames::{Frame, Next};
 use crate::world::{Event, World};
-use catena_model::PathId;
+use catena_model::id::PortId;
 use catena_model::program::{HopEntry, InstanceEntry, PathEntry};
-use catena_model::resource::Encapsulation;
+use catena_model::source_route::behind;
+use catena_model::{NodeName, PathId};
 use std::sync::Arc;
 
 /// Flows that packets belong to.
@@ -181,6 +182,7 @@ impl World {
                 frame.hops
             ));
         }
+        self.checks.tally.edge_headers += u64::from(frame.take_renewed());
         match self.comes_out_at(packet.node, interface).cloned() {
             Some((node, by)) => {
                 frame.by = by;
@@ -242,7 +244,7 @@ impl World {
         };
         if node != packet.node {
             return match packet.entry.encapsulation.is_source_route() {
-                true => route(dataplane, instance, packet.entry.encapsulation),
+                true => route(dataplane, packet, instance),
                 false => Fate::To { node, place: Place::Tunnel },
             };
         }
@@ -262,6 +264,7 @@ impl World {
         match frame.arrive(dataplane) {
             Next::Into(interface) => Some(Fate::Into(frame, interface)),
             Next::Lost(why) => Some(Fate::Gone(why)),
+            Next::Misled(node, port) => Some(misled(&frame, &node, port)),
             Next::Out(port) => {
                 let name = self.nodes.get(packet.node).map(|node| &node.name);
                 let is_there = name == Some(&frame.node) && port == frame.to;
@@ -297,19 +300,34 @@ impl World {
     }
 }
 
-/// The way of a packet to an instance at another node.
-fn route(dataplane: &Dataplane, to: &InstanceEntry, encapsulation: Encapsulation) -> Fate {
-    let Some(route) = dataplane.route(&to.node, to.ingress, encapsulation) else {
-        return Fate::Dropped("no_route");
-    };
-    let mut frame = Box::new(Frame::new(&route, encapsulation));
+/// The header of a packet that leads to an instance at another node, and over those behind it as far as that has room:
+/// their nodes write others.
+fn route(dataplane: &Dataplane, packet: &Packet, to: &InstanceEntry) -> Fate {
+    let encapsulation = packet.entry.encapsulation;
+    let hops = &packet.entry.hops;
+    let places = std::iter::once(packet.position).chain(behind(hops, packet.position));
+    let met = places.filter_map(|place| chosen_at(hops, place, packet.flow));
+    let Some(way) = dataplane.way(met, encapsulation) else { return Fate::Dropped("no_route") };
+    if encapsulation.fault_of_route(&way.ports).is_some() {
+        return Fate::Dropped("route_unfit");
+    }
+    let mut frame = Box::new(Frame::new(way, to, encapsulation));
     match frame.step(dataplane) {
         Next::Into(interface) => Fate::Into(frame, interface),
+        Next::Misled(node, port) => misled(&frame, &node, port),
         Next::Out(port) => {
             Fate::Broken(format!("its route begins with port {port}, which is no link"))
         }
         Next::Lost(why) => Fate::Dropped(why),
     }
+}
+
+/// A frame on its way to what it was not sent to.
+fn misled(frame: &Frame, node: &NodeName, port: PortId) -> Fate {
+    let (meant, to) = (&frame.node, frame.to);
+    Fate::Broken(format!(
+        "an edge leads it on to port {port} of {node}, and it was sent to {to} of {meant}"
+    ))
 }
 
 /// Is the path that the packet is on the one that the node knows?
@@ -333,9 +351,13 @@ fn known(running: &Running, packet: &Packet) -> Result<(), Fate> {
 
 /// The instance of the packet's position: a function of flow and hop alone, as in the engine.
 fn chosen(packet: &Packet) -> Option<&InstanceEntry> {
-    let hop: &HopEntry = packet.entry.hops.get(packet.position)?;
+    chosen_at(&packet.entry.hops, packet.position, packet.flow)
+}
+
+fn chosen_at(hops: &[HopEntry], place: usize, flow: u64) -> Option<&InstanceEntry> {
+    let hop = hops.get(place)?;
     let total: u64 = hop.instances.iter().map(|instance| u64::from(instance.weight)).sum();
-    let mut place = packet.flow.checked_rem(total)?;
+    let mut place = flow.checked_rem(total)?;
     hop.instances.iter().find(|instance| {
         let weight = u64::from(instance.weight);
         let is_it = place < weight;

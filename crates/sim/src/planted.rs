@@ -1,6 +1,8 @@
 //! Faults planted on purpose, to show that the checks can fail: each is a mistake that somebody
 //! could make in the code that the simulation watches.
 
+use crate::config::Fabric;
+
 /// One planted mistake; a run has at most one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Planted {
@@ -39,11 +41,15 @@ pub enum Planted {
     ReusesNumbersAtOnce,
     /// The controller hears of no cable that dies.
     KeepsDeadRoutes,
+    /// Numbers of headers that edges write no more are another's at once.
+    ReusesHeadersAtOnce,
+    /// The controller takes it that edges know what they shall write as soon as that is written down.
+    LeadsBeforeEdgesKnow,
 }
 
 impl Planted {
     /// Every mistake.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::StoreAnswersBeforeSync,
         Self::HandsOutBeforePersisting,
         Self::TrustsWhatItSent,
@@ -60,11 +66,17 @@ impl Planted {
         Self::TrustsPartialCounters,
         Self::ReusesNumbersAtOnce,
         Self::KeepsDeadRoutes,
+        Self::ReusesHeadersAtOnce,
+        Self::LeadsBeforeEdgesKnow,
     ];
 
-    /// Can it be made only where there are switches and cables?
+    /// The switches without which it cannot be made.
     #[must_use]
-    pub const fn needs_cables(self) -> bool {
-        matches!(self, Self::ReusesNumbersAtOnce | Self::KeepsDeadRoutes)
+    pub const fn fabric(self) -> Fabric {
+        match self {
+            Self::ReusesNumbersAtOnce | Self::KeepsDeadRoutes => Fabric::Mesh,
+            Self::ReusesHeadersAtOnce | Self::LeadsBeforeEdgesKnow => Fabric::Ring,
+            _ => Fabric::None,
+        }
     }
 }

@@ -4,7 +4,7 @@
 use crate::agent::Agent;
 use crate::cables::{Cable, SPARES, cables};
 use crate::checks::Checks;
-use crate::config::Config;
+use crate::config::{Config, Fabric};
 use crate::controller::{ConnectionId, Controller, ControllerEffect};
 use crate::dataplane::Dataplane;
 use crate::disk::Replaced;
@@ -155,11 +155,17 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(seed: u64, config: Config) -> Self {
         let mut random = Random::new(seed);
-        let hosts = usize::try_from(random.between(2, 5)).unwrap_or(2);
+        let has_switches = config.fabric.has_switches();
+        let (hosts, switches) = match config.fabric {
+            Fabric::None => (random.between(2, 5), 0),
+            Fabric::Mesh => (random.between(2, 5), random.between(2, 3)),
+            Fabric::Ring => (random.between(2, 3), random.between(8, 13)),
+        };
+        let hosts = usize::try_from(hosts).unwrap_or(2);
         let intent = topology::intent(hosts);
-        let switches = if config.has_switches { random.between(2, 3) } else { 0 };
         let count = hosts + usize::try_from(switches).unwrap_or_default();
-        let cables = if config.has_switches { cables(hosts, count - hosts) } else { Vec::new() };
+        let cables =
+            if has_switches { cables(config.fabric, hosts, count - hosts) } else { Vec::new() };
         let node = |index: usize| {
             let (role, name) = match index.checked_sub(hosts) {
                 None => (NodeRole::Host, topology::node_name(index)?),
@@ -168,7 +174,7 @@ impl World {
             let ports = intent.ports.values();
             let own = ports.filter(|port| port.node.as_ref() == Some(&name)).map(|port| port.id);
             let ends = cables.iter().flat_map(|cable| &cable.ends).filter(|end| end.0 == index);
-            let spares = SPARES.into_iter().filter(|_| config.has_switches);
+            let spares = SPARES.into_iter().filter(|_| has_switches);
             Some(Node {
                 interfaces: own.collect(),
                 name,
@@ -203,7 +209,7 @@ impl World {
             is_reconcile_due: false,
             is_reading_due: false,
             readings: 0,
-            operator: Operator::new(intent, config.has_switches),
+            operator: Operator::new(intent, config.fabric),
             hosts,
             cables,
             packets: BTreeMap::new(),
@@ -220,7 +226,7 @@ impl World {
             world.after_ms(0, Event::StartAgent(node));
         }
         world.after_ms(300, Event::Turn);
-        if config.has_switches {
+        if has_switches {
             world.after_ms(2, Event::Words);
             world.after_ms(3, Event::Hellos);
         }

@@ -8,7 +8,7 @@ use catena_sim::{Config, Planted};
 
 /// What is planted, within how many seeds it must be found, and a word of each sentence that may
 /// find it.
-const FOUND: [(Planted, u64, &[&str]); 16] = [
+const FOUND: [(Planted, u64, &[&str]); 18] = [
     (Planted::StoreAnswersBeforeSync, 20, &["acknowledged", "its disk knows blueprint"]),
     (Planted::HandsOutBeforePersisting, 50, &["its disk knows blueprint"]),
     (Planted::TrustsWhatItSent, 20, &["does not know"]),
@@ -25,6 +25,8 @@ const FOUND: [(Planted, u64, &[&str]); 16] = [
     (Planted::TrustsPartialCounters, 2_000, &["packets on it", "does not know"]),
     (Planted::ReusesNumbersAtOnce, 2_000, &["comes out of port"]),
     (Planted::KeepsDeadRoutes, 200, &["does not arrive"]),
+    (Planted::ReusesHeadersAtOnce, 2_000, &["writes none for it", "leads it on", "comes out of"]),
+    (Planted::LeadsBeforeEdgesKnow, 2_000, &["writes none for it"]),
 ];
 
 #[test]
@@ -32,8 +34,7 @@ fn every_planted_mistake_is_found_within_its_number_of_seeds() {
     assert!(Planted::ALL.iter().all(|planted| FOUND.iter().any(|(known, ..)| known == planted)));
     let mut missed = Vec::new();
     for (planted, seeds, words) in FOUND {
-        let has_switches = planted.needs_cables();
-        let config = Config { planted, has_switches, ..Config::default() };
+        let config = Config { planted, fabric: planted.fabric(), ..Config::default() };
         match rig::run_all(0..seeds, config) {
             Ok(_) => missed.push(format!("{planted:?} is not found by {seeds} seeds")),
             Err(failure) => {

@@ -3,7 +3,7 @@
 
 mod rig;
 
-use catena_sim::{Config, Tally};
+use catena_sim::{Config, Fabric, Tally};
 
 /// Seeds of `./test` and of its long form.
 const SEEDS: u64 = 200;
@@ -11,6 +11,9 @@ const SEEDS_FULL: u64 = 20_000;
 /// The same with switches and cables.
 const SEEDS_WITH_SWITCHES: u64 = 100;
 const SEEDS_WITH_SWITCHES_FULL: u64 = 5_000;
+/// The same with ways that end at edges.
+const SEEDS_WITH_EDGES: u64 = 100;
+const SEEDS_WITH_EDGES_FULL: u64 = 3_000;
 
 #[test]
 fn no_seed_breaks_a_promise() {
@@ -21,9 +24,20 @@ fn no_seed_breaks_a_promise() {
 fn no_seed_with_switches_breaks_a_promise() {
     let seeds = rig::seeds(SEEDS_WITH_SWITCHES, SEEDS_WITH_SWITCHES_FULL);
     let count = seeds.end - seeds.start;
-    let all = run(seeds, Config { has_switches: true, ..rig::config() });
+    let all = run(seeds, Config { fabric: Fabric::Mesh, ..rig::config() });
     if count > 1 {
         assert!(all.dead_cables > count && all.routed_chains > count / 2, "{all:?}");
+    }
+}
+
+#[test]
+fn no_seed_with_edges_breaks_a_promise() {
+    let seeds = rig::seeds(SEEDS_WITH_EDGES, SEEDS_WITH_EDGES_FULL);
+    let count = seeds.end - seeds.start;
+    let all = run(seeds, Config { fabric: Fabric::Ring, ..rig::config() });
+    if count > 1 {
+        assert!(all.dead_cables > count && all.routed_chains > count / 2, "{all:?}");
+        assert!(all.edge_headers > 5 * count && all.stitches > count / 10, "{all:?}");
     }
 }
 
@@ -47,6 +61,8 @@ fn run(seeds: std::ops::Range<u64>, config: Config) -> Tally {
         all.partitions += tally.partitions;
         all.dead_cables += tally.dead_cables;
         all.routed_chains += tally.routed_chains;
+        all.edge_headers += tally.edge_headers;
+        all.stitches += tally.stitches;
         all.convergence_ms = all.convergence_ms.max(tally.convergence_ms);
     }
     println!("{} seeds, {events} events, {all:?}", reports.len());
@@ -64,7 +80,8 @@ fn run(seeds: std::ops::Range<u64>, config: Config) -> Tally {
 #[test]
 fn a_seed_gives_the_same_run_each_time() {
     for seed in 0..10 {
-        let config = Config { has_switches: seed % 2 == 1, ..rig::config() };
+        let fabrics = [Fabric::None, Fabric::Mesh, Fabric::Ring];
+        let config = Config { fabric: fabrics[seed as usize % 3], ..rig::config() };
         let first = catena_sim::run(seed, config);
         let second = catena_sim::run(seed, config);
         assert_eq!(first, second, "seed {seed}");
