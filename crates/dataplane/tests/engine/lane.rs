@@ -20,6 +20,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::{Config, TestRunner};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 
 /// What is sent.
 #[derive(Clone, Debug)]
@@ -349,6 +350,66 @@ fn all_plain_traffic_takes_the_fast_path_over_links() {
             assert_eq!(rig.by_fast_path() - before, 5, "{name}");
         }
         rig.check();
+    }
+}
+
+/// Into any of the instances of a function, and back from it.
+#[test]
+fn functions_with_several_instances_are_on_the_fast_path() {
+    for encapsulation in Encapsulation::TUNNELLED {
+        for speaks in [None, Some(encapsulation)] {
+            let mut town = three_hosts();
+            town.instances.iter_mut().for_each(|instance| instance.speaks = speaks);
+            let hops = [&["v2", "v3"][..], &["v4"]];
+            town.chain("c", encapsulation, &hops, &rules(CHAINED_PORT));
+            let mut rig = Rig::new(town);
+            for number in 0..24 {
+                let sent = packet(&rig.town, CHAINED_PORT);
+                let sent = Spec { ports: (sent.ports.0 + number, sent.ports.1), ..sent }.frame();
+                rig.send("S", &sent);
+                let before = rig.by_fast_path();
+                rig.send("S", &sent);
+                assert_eq!(rig.take("D").len(), 2);
+                // From the source, into the first function and back, into the second and back.
+                assert_eq!(rig.by_fast_path() - before, 5, "{encapsulation:?} {speaks:?} {number}");
+            }
+            rig.check();
+        }
+    }
+}
+
+/// Where instances further on are chosen by the flow, each has the header that leads to its own.
+#[test]
+fn flows_that_meet_others_further_on_take_the_fast_path_over_links() {
+    for encapsulation in Encapsulation::ALL.into_iter().filter(|one| one.is_source_route()) {
+        let through = |last: &[&str]| {
+            let mut town = three_hosts();
+            town.chain("c", encapsulation, &[&["v2"], last], &rules(CHAINED_PORT));
+            Rig::new(town)
+        };
+        let mut rigs = [&["v3", "v4"][..], &["v3"], &["v4"]].map(through);
+        let mut met = [0; 2];
+        for number in 0..24 {
+            let sent = packet(&rigs[0].town, CHAINED_PORT);
+            let sent = Spec { ports: (sent.ports.0 + number, sent.ports.1), ..sent }.frame();
+            let [both, first, second] = rigs.each_mut().map(|rig| {
+                rig.send("S", &sent);
+                let before = rig.by_fast_path();
+                rig.moved();
+                rig.send("S", &sent);
+                let links: BTreeMap<String, u64> =
+                    rig.moved().into_iter().filter(|(name, _)| !name.contains("path")).collect();
+                (links, rig.by_fast_path() - before, rig.take("D"))
+            });
+            let is_second = both.0.keys().any(|name| name.contains("v4"));
+            met[usize::from(is_second)] += 1;
+            assert_eq!(both, if is_second { second } else { first }, "{encapsulation:?} {number}");
+            // From the source, into the first function, and from there into the second; to that of another node by a
+            // link, and from there to its destination.
+            assert_eq!(both.1, if is_second { 5 } else { 3 }, "{encapsulation:?} {number}");
+        }
+        assert!(met[0] > 4 && met[1] > 4, "{met:?}");
+        rigs.iter().for_each(Rig::check);
     }
 }
 

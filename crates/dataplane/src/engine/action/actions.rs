@@ -116,6 +116,24 @@ impl Actions {
         }
     }
 
+    /// What is done at a hop to reach the only one of its instances that is such; none: none is, or several are.
+    #[inline(always)]
+    pub(crate) fn towards_instance(
+        &self,
+        (shape, hop): (u32, u16),
+        is_it: impl Fn(&Action) -> bool,
+    ) -> Option<&Action> {
+        match self.get(self.at(shape, hop)?)? {
+            AtHop::Act(action) => Some(action).filter(|action| is_it(action)),
+            AtHop::Choose { first, count, .. } => {
+                let all = (*first..first + count).filter_map(|number| self.action(number));
+                let mut found = all.filter(|action| is_it(action));
+                found.next().filter(|_| found.next().is_none())
+            }
+            AtHop::End { .. } | AtHop::Refuse(_) => None,
+        }
+    }
+
     /// What is done to reach one of a hop's instances, by its index among them, and its number.
     ///
     /// # Errors

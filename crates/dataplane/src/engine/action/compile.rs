@@ -13,6 +13,7 @@ use crate::engine::tables::path::{HopTable, InstancePlace, InstanceTable, PathTa
 use crate::engine::tables::port::PortTable;
 use crate::engine::tables::slices::Scope;
 use catena_model::program::{Balance, HopKind, PROXY_MAC};
+use catena_model::source_route::behind;
 use catena_model::{DropReason, TunnelKind};
 use catena_wire::ethernet::EthernetHeader;
 
@@ -87,8 +88,9 @@ impl Maker<'_> {
         node: NodeIndex,
         place: usize,
     ) -> Result<Action, DropReason> {
-        let number = usize::from(self.tables.positions.place(position).hop);
-        let entry = self.path.entry.hops.get(number).and_then(|hop| hop.instances.get(place));
+        let (at, hops) =
+            (usize::from(self.tables.positions.place(position).hop), &self.path.entry.hops);
+        let entry = hops.get(at).and_then(|hop| hop.instances.get(place));
         let entry = entry.ok_or(DropReason::NoInstance)?;
         let (to, by) = ((&entry.node, entry.ingress), self.path.encapsulation);
         let route = self.tables.entries.headed(to, by).ok_or(DropReason::NoRoute)?;
@@ -100,7 +102,8 @@ impl Maker<'_> {
         let header =
             header.with_stitches(by, self.tables.entries.stitches_to(&self.tables.node, to, by));
         let instance = u16::try_from(place).map_err(|_| DropReason::NoInstance)?;
-        let rewrite = Rewrite::Route { header, instance };
+        let by_flow = behind(hops, at).any(|hop| hops[hop].instances.len() > 1);
+        let rewrite = Rewrite::Route { header, instance, by_flow };
         let is_repeated = self.is_alike(hop);
         Ok(Action { exit, rewrite, is_repeated })
     }

@@ -138,7 +138,7 @@ pub(crate) fn write(
     address(subject.frame(), destination, source)?;
     match &action.rewrite {
         Rewrite::Header(template) => subject.put_header(template),
-        Rewrite::Route { header, instance } => subject.put_route(header, *instance),
+        Rewrite::Route { header, instance, .. } => subject.put_route(header, *instance),
         Rewrite::Given { .. } => subject.give(),
         Rewrite::Nothing | Rewrite::Macs { .. } => Ok(()),
     }

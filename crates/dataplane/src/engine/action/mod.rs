@@ -74,6 +74,8 @@ pub(crate) enum Rewrite {
         header: RouteHeader,
         /// The instance that it leads to, by its place among those of the hop.
         instance: u16,
+        /// Flows meet several instances further on, and have headers of their own.
+        by_flow: bool,
     },
     /// What is left of its source route stands in it for a function that reads that, at this address.
     Given {

@@ -34,8 +34,18 @@ struct Combination {
 #[derive(Debug, Default)]
 pub(crate) struct Pathlets {
     /// By the index of the path with the hops.
-    of_path: HashMap<u32, HashMap<Combination, RouteHeader>>,
+    of_path: HashMap<u32, HashMap<Combination, Made>>,
     count: usize,
+    /// Headers that were made.
+    made: u64,
+}
+
+/// A header that was made.
+#[derive(Debug)]
+struct Made {
+    /// No other has it.
+    number: u64,
+    header: RouteHeader,
 }
 
 impl Pathlets {
@@ -55,26 +65,20 @@ impl Pathlets {
     ) -> Option<&RouteHeader> {
         let seed = tables.choice_seed;
         let chosen = |hop: &HopTable| hop.choose_index(hop.hash(view, flow_hash, seed));
-        self.combined((position, instance), chosen, tables)
+        self.combined((position, instance), chosen, tables).map(|made| &made.header)
     }
 
-    /// The same for a packet of any flow.
-    ///
-    /// # Errors
-    /// It hangs on the flow: one of the functions behind has several instances.
-    pub(crate) fn header_of_all(
+    /// The same where the flow alone chooses, as it does behind a hop ([`behind`]), with a number that no other header
+    /// has.
+    pub(crate) fn header_of_flow(
         &mut self,
         (position, instance): (PathPosition, u16),
+        flow_hash: u64,
         tables: &Tables,
-    ) -> Result<Option<&RouteHeader>, OfItsFlow> {
-        let place = tables.positions.place(position);
-        let path = tables.path(place.path);
-        let mut behind = behind(&path.entry.hops, place.hop.into());
-        if behind.any(|hop| path.entry.hops.get(hop).is_none_or(|hop| hop.instances.len() != 1)) {
-            return Err(OfItsFlow);
-        }
-        let only = |hop: &HopTable| hop.choose_index(0);
-        Ok(self.combined((position, instance), only, tables))
+    ) -> Option<(u64, &RouteHeader)> {
+        let chosen = |hop: &HopTable| hop.choose_index(flow_hash);
+        let made = self.combined((position, instance), chosen, tables)?;
+        Some((made.number, &made.header))
     }
 
     fn combined(
@@ -82,7 +86,7 @@ impl Pathlets {
         (position, instance): (PathPosition, u16),
         chosen: impl Fn(&HopTable) -> Option<usize>,
         tables: &Tables,
-    ) -> Option<&RouteHeader> {
+    ) -> Option<&Made> {
         let place = tables.positions.place(position);
         let path = tables.path(place.path);
         if path.encapsulation.route_functions_max() < 2 {
@@ -110,17 +114,14 @@ impl Pathlets {
         match own.entry(combination) {
             Entry::Occupied(known) => Some(known.into_mut()),
             Entry::Vacant(room) => {
-                let made = made(path, &combination, tables)?;
+                let header = made(path, &combination, tables)?;
                 self.count += 1;
-                Some(room.insert(made))
+                self.made += 1;
+                Some(room.insert(Made { number: self.made, header }))
             }
         }
     }
 }
-
-/// A header that is another for other flows.
-#[derive(Debug)]
-pub(crate) struct OfItsFlow;
 
 /// The instances that a flow meets behind a hop, as far as one header may lead.
 fn met_behind<'p>(

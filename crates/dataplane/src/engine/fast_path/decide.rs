@@ -116,10 +116,13 @@ impl FastPath {
         meta.found = context.proxy_flows.only_at(context.now_ns, &key, meta.found)?;
         let visit = context.proxy_flows.visit(meta.found)?;
         let place = context.tables.positions.place(visit.position);
-        let actions = context.actions;
-        let action = actions.action(actions.at(place.path, place.hop)?)?;
+        let is_visited = |action: &Action| match &action.exit {
+            ActionExit::Instance(one) => one.id == visit.instance,
+            _ => false,
+        };
+        let action = context.actions.towards_instance((place.path, place.hop), is_visited)?;
         let ActionExit::Instance(instance) = &action.exit else { return None };
-        let is_current = visit.epoch == context.epoch && visit.instance == instance.id;
+        let is_current = visit.epoch == context.epoch;
         // Metadata that it carried into the proxy would have to go on with it; what is left of a route does.
         let positions = &context.tables.positions;
         let may_go_on = !visit.position.carries_metadata()
@@ -142,7 +145,8 @@ impl FastPath {
     ) -> Option<u32> {
         let place = context.tables.positions.place(position);
         let actions = context.actions;
-        let action = actions.action(actions.at(place.path, place.hop.checked_sub(1)?)?)?;
+        let visited = (place.path, place.hop.checked_sub(1)?);
+        let action = actions.towards_instance(visited, |one| aware(one, ingress).is_some())?;
         let local = aware(action, ingress).filter(|_| action.is_repeated)?;
         let next = actions.at(place.path, place.hop);
         let serves_next = next.is_some_and(|number| leads_to(number, ingress, actions));
@@ -192,9 +196,12 @@ impl FastPath {
             self.routed(packet, meta, (number, action), context)?;
             return PathAction::hop(position.path(), number);
         }
-        // What is left of a header that leads into this function, too, is the slow path's.
         if position.carries_metadata() && meta.kind != Kind::Exit {
-            return None;
+            let ActionExit::Instance(instance) = &action.exit else { return None };
+            if !tables.positions.encapsulation(position).is_source_route() {
+                return None;
+            }
+            meta.position = forwarder::taken_by(position, instance.port, (tables, context.carried));
         }
         let is_fit = action.is_repeated && Self::fits(packet, meta, action, place.path, context)?;
         if is_fit { PathAction::hop(position.path(), number) } else { None }

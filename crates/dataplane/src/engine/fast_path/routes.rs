@@ -1,6 +1,6 @@
 //! Headers of source routes, as the slow path would write them, for the latest frames that were alike: what is written
-//! depends on the action, the path, the addresses and the type of the frame, and what is left of the header that it
-//! came with. Where it hangs on more, such as the instances that the flow meets further on, there is none.
+//! depends on the action, the path, the addresses and the type of the frame, what is left of the header that it
+//! came with, and the instances that its flow meets further on.
 
 use super::FastPath;
 use super::context::FastPathContext;
@@ -25,6 +25,8 @@ struct Question {
     path: PathId,
     ethernet: [u8; HEADER_BYTES],
     rest: Option<CarriedRef>,
+    /// The number of the header that leads to the instances of its flow; 0: all flows have one.
+    of_flow: u64,
 }
 
 impl Question {
@@ -34,7 +36,7 @@ impl Question {
         let others = others.iter().fold(0_u64, |word, octet| word << 8 | u64::from(*octet));
         let own = u64::from(self.action) << 32 | u64::from(self.path.0);
         let rest = self.rest.map_or(0, CarriedRef::number);
-        let words = [addresses, others, own, rest];
+        let words = [addresses, others, own, rest, self.of_flow];
         let hash = words.iter().fold(0_u64, |hash, word| (hash ^ word).wrapping_mul(FACTOR));
         (hash >> 40) as usize % KEPT
     }
@@ -97,7 +99,9 @@ impl FastPath {
         (number, action): (u32, &Action),
         context: &mut FastPathContext<'_>,
     ) -> Option<()> {
-        let Rewrite::Route { header: own, instance } = &action.rewrite else { return None };
+        let Rewrite::Route { header: own, instance, by_flow } = &action.rewrite else {
+            return None;
+        };
         let ActionExit::Link { number: link, .. } = &action.exit else { return None };
         // What another node has sent must not go on from here, nothing goes into a cable that is not sound, and nothing
         // overtakes what waits for a way to be flushed.
@@ -118,7 +122,16 @@ impl FastPath {
             ethernet[..ADDRESSES_BYTES]
                 .copy_from_slice(packet.buffer.bytes().get(..ADDRESSES_BYTES)?);
         }
-        let question = Question { action: number, path, ethernet, rest };
+        let (pathlets, at) = (&mut *context.pathlets, (position, *instance));
+        let of_flow = match by_flow {
+            true => {
+                meta.flow_hash = meta.chosen_by(position, tables.choice_seed);
+                pathlets.header_of_flow(at, meta.flow_hash, tables).map_or(0, |(number, _)| number)
+            }
+            false => 0,
+        };
+        let flow_hash = meta.flow_hash;
+        let question = Question { action: number, path, ethernet, rest, of_flow };
         let name = self.routes.name(question, || {
             let positions = &tables.positions;
             // Headers in which functions read their way ask no more of a frame.
@@ -128,8 +141,9 @@ impl FastPath {
             match left {
                 Some((header, port)) => (port == *link).then_some(header),
                 None => {
-                    let all = context.pathlets.header_of_all((position, *instance), tables);
-                    all.ok()?.unwrap_or(own).write(frame, path, positions.tag_key()).ok()
+                    let whole = pathlets.header_of_flow(at, flow_hash, tables);
+                    let route = whole.map_or(own, |(_, route)| route);
+                    route.write(frame, path, positions.tag_key()).ok()
                 }
             }
         })?;

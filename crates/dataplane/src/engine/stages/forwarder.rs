@@ -7,8 +7,8 @@ use super::{branch, segmentation, tap};
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
 use crate::engine::action::effects::Effect;
-use crate::engine::encap::{self, PathPosition};
-use crate::engine::packet::index::NetworkIndex;
+use crate::engine::encap::{self, Carried, PathPosition};
+use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::state::affinity::FlowAffinity;
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::{HopTable, InstancePlace, PathTable};
@@ -96,8 +96,8 @@ pub(crate) fn reach(
         let mut position = position;
         if turn == Turn::Detour {
             position = context.tables.positions.without_rest(position);
-        } else if !by_tunnel {
-            position = taken_by(position, to, context);
+        } else if !by_tunnel && let InstancePlace::Here { ingress, .. } = to {
+            position = taken_by(position, ingress, (context.tables, context.carried));
         }
         // Every node makes the same choice, so only a detour may go on from here.
         if by_tunnel && turn != Turn::Detour && matches!(to, InstancePlace::There(_)) {
@@ -121,20 +121,18 @@ pub(crate) fn reach(
 
 /// The position of a packet that an instance gets here, or passes by: what is left of its source route leads on from
 /// behind it.
-fn taken_by(
+pub(crate) fn taken_by(
     position: PathPosition,
-    instance: InstancePlace,
-    context: &mut Context<'_>,
+    ingress: PortIndex,
+    (tables, carried): (&Tables, &mut Carried),
 ) -> PathPosition {
-    let InstancePlace::Here { ingress, .. } = instance else { return position };
-    let tables = context.tables;
     let is_routed = tables.positions.encapsulation(position).is_source_route();
     if !is_routed || !position.carries_metadata() {
         return position;
     }
     let number = tables.exits.number_of(tables.port(ingress).entry.id);
     let known = (&tables.positions, &**tables.exits.reducers());
-    encap::taken(known, context.carried, position, number)
+    encap::taken(known, carried, position, number)
 }
 
 /// Where a packet goes on whose instance at this position is dead and declared to be passed by.
@@ -159,7 +157,9 @@ fn pass_by(
         context.count(work.copy, CounterUpdate::Bypassed(path_ref, local), work.volume);
     }
     let position = match place {
-        Some(place) if !by_tunnel => taken_by(position, place, context),
+        Some(InstancePlace::Here { ingress, .. }) if !by_tunnel => {
+            taken_by(position, ingress, (context.tables, context.carried))
+        }
         _ => position,
     };
     Some(encap::next(&context.tables.positions, position))
