@@ -203,27 +203,30 @@ impl Reducer {
     #[inline]
     pub fn residue(&self, number: &[u8]) -> u16 {
         let t = &self.tables;
+        // Each step waits for the one before, so there are as few as can be.
         let (rest, slices) = number.as_rchunks::<SLICE>();
-        let mut left = 0_u16;
-        for octet in rest {
-            let [high, low] = left.to_be_bytes().map(usize::from);
-            left = t[2][high] ^ t[1][low] ^ t[0][usize::from(*octet)];
+        let (octets, halves) = rest.as_rchunks::<{ SLICE / 2 }>();
+        let mut left = 0;
+        for octet in octets {
+            left = self.moved(left, 1) ^ t[0][usize::from(*octet)];
+        }
+        for half in halves {
+            let [e, f, g, h] = half.map(usize::from);
+            left = self.moved(left, SLICE / 2) ^ t[3][e] ^ t[2][f] ^ t[1][g] ^ t[0][h];
         }
         for slice in slices {
-            let [high, low] = left.to_be_bytes().map(usize::from);
             let [a, b, c, d, e, f, g, h] = slice.map(usize::from);
-            left = t[9][high]
-                ^ t[8][low]
-                ^ t[7][a]
-                ^ t[6][b]
-                ^ t[5][c]
-                ^ t[4][d]
-                ^ t[3][e]
-                ^ t[2][f]
-                ^ t[1][g]
-                ^ t[0][h];
+            let first = t[7][a] ^ t[6][b] ^ t[5][c] ^ t[4][d];
+            left = self.moved(left, SLICE) ^ first ^ t[3][e] ^ t[2][f] ^ t[1][g] ^ t[0][h];
         }
         left
+    }
+
+    /// What something leaves that stands so many octets higher.
+    #[inline(always)]
+    fn moved(&self, left: u16, octets: usize) -> u16 {
+        let [high, low] = left.to_be_bytes().map(usize::from);
+        self.tables[octets + 1][high] ^ self.tables[octets][low]
     }
 }
 
