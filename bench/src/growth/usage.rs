@@ -5,8 +5,7 @@ use super::site::LAB;
 use crate::engine::drive::wrong;
 use crate::error::BenchError;
 use crate::servers::{Clock, Server};
-use catena_lab::Doorway;
-use std::process::{Command, Stdio};
+use catena_lab::{Doorway, connections};
 use std::time::{Duration, Instant};
 
 /// The roles of a lab's processes.
@@ -90,18 +89,12 @@ impl Usage {
 /// What the controller has sent to so many nodes: it has a network namespace of its own, in which all
 /// connections are with nodes.
 pub(super) fn sent_bytes(doorway: &Doorway, nodes: usize) -> Result<u64, BenchError> {
-    let mut command = Command::new("ss");
-    command.args(["-Htin", "state", "established"]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-    let done = doorway.spawn(command)?.wait_with_output()?;
-    let said = String::from_utf8_lossy(&done.stdout);
-    let sent = said.split_whitespace().filter_map(|word| word.strip_prefix("bytes_sent:"));
-    let sent: Vec<u64> = sent.filter_map(|count| count.parse().ok()).collect();
-    if sent.len() != nodes {
-        let reason = format!("{} connections with nodes are told by ss", sent.len());
+    let all = connections(doorway)?;
+    if all.len() != nodes {
+        let reason = format!("{} connections with nodes are told by ss", all.len());
         return Err(wrong("the controller", &reason));
     }
-    Ok(sent.iter().sum())
+    Ok(all.iter().map(|connection| connection.sent_bytes).sum())
 }
 
 fn resident_kib(pid: u32) -> Option<f64> {

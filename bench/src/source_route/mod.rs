@@ -10,6 +10,7 @@ mod placed;
 mod planning;
 mod set_up;
 mod source;
+mod southbound;
 mod split;
 mod streams;
 mod switch;
@@ -99,6 +100,16 @@ const ABOUT: &str = "A switch between links, nanoseconds of processor time per f
     making it; `controller`: what else that does; `channel`: the way there and back; `edge`: the \
     data plane. The paper (its table 2) has 250 for the header, 240 for controller and stack, \
     100 for the way and 300 for the switch, 890 in all.\n\n\
+    `control_up_bytes_…`, `control_down_bytes_…`: in the same runs, the paper's bytes of one switch by \
+    the rate of flows: what the kernel counts on the connection of the edge with the controller, both \
+    ways, from the first flow until the last packet has come, for each flow that was answered. \
+    Messages of gRPC with their HTTP/2 and TLS are in it, headers of TCP and IP are not, as in the \
+    sizes. What goes there without any flow is in it, too, and not taken off: keepalives, and the \
+    counters that the controller asks each node for about once a second; `control_rest_…` has it, \
+    measured for three seconds before each run; divided by the rate it is what each flow bears of it. \
+    Flows that come together share a message, hence fewer bytes at higher rates. The peer is the \
+    sizes of OpenFlow 1.0 for a flow at one switch that knows rules: packet-in 146 bytes, flow-mod \
+    80; to be told a header, as our edge is, takes 132 by them. They have no TLS.\n\n\
     `tcp_…`: one TCP stream through one to six functions of `labs/bench-source-route-tcp.yaml` \
     over source routes (`native`), beside the same chains over NSH, to which they are moved in \
     turns, both with the kernel path on. The first function stands beside the source, so `c1` is on \
@@ -127,7 +138,7 @@ const ABOUT: &str = "A switch between links, nanoseconds of processor time per f
     round. `chains_held`: chains \
     of ten functions by tables of 2,000 entries, at hosts, with all that these know of a \
     chain, beside at switches. \
-    `control_…`: by the sizes of OpenFlow 1.0 (packet-in 146 bytes, flow-mod 80, headers \
+    `control_…_k…`, `control_…_vs_…`: by the sizes of OpenFlow 1.0 (packet-in 146 bytes, flow-mod 80, headers \
     132), a flow's bytes in the paper's model, where each switch asks, or each at the \
     core; for a chain of ten functions beside a controller that is asked switch by switch \
     and beside one that tells the whole way at once. Source routing does not win \
@@ -159,6 +170,7 @@ pub(crate) fn figures() -> Vec<Figure> {
     all.extend(split::figures());
     all.extend(kernel::figures());
     all.extend(set_up::figures());
+    all.extend(southbound::figures());
     all.extend(streams::figures());
     all.extend(planning::figures());
     all.extend(entry_figures::figures());
@@ -190,8 +202,8 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
     missing.extend(streams.missing);
     let mut plots = vec![plot(&notes), planning::plot(&notes)];
     plots.extend(entry_figures::plots(&notes));
-    plots
-        .extend([placed::plot, kernel::plot, set_up::plot, streams::plot].map(|plot| plot(&notes)));
+    let last = [placed::plot, kernel::plot, set_up::plot, southbound::plot, streams::plot];
+    plots.extend(last.map(|plot| plot(&notes)));
     let text = |key: &str, value: String| (key.to_owned(), value);
     publish(
         Run {

@@ -2,6 +2,7 @@
 //! by the counters of its data planes.
 
 use super::line;
+use super::southbound::{self, Southbound};
 use crate::peers::{Folder, Unavailable};
 use crate::plot::{Axis, Plot};
 use crate::results::{Better, Figure, Fold, Goal, Notes};
@@ -12,7 +13,7 @@ use std::sync::LazyLock;
 
 const LAB: &str = "reactive";
 /// Flows a second; the short form of the lab has some of them.
-const RATES: [u32; 5] = [100, 500, 1_000, 2_000, 5_000];
+pub(super) const RATES: [u32; 5] = [100, 500, 1_000, 2_000, 5_000];
 /// The whole and its parts, and what 99 of 100 flows may take, in microseconds.
 const PARTS: [(&str, Option<f64>); 5] = [
     ("whole", Some(1_000.0)),
@@ -84,6 +85,7 @@ struct Setups {
     controller: Times,
     channel: Times,
     edge: Times,
+    southbound: Option<Southbound>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -139,7 +141,7 @@ fn report(is_quick: bool, root: &Path) -> Result<Report, Unavailable> {
     serde_json::from_str(&text).map_err(|error| unavailable(&error))
 }
 
-/// Takes what runs measured, each at the rate of its chain; answers the runs without any.
+/// Takes what runs measured, each at the rate of its chain; answers what runs are without.
 #[allow(clippy::cast_precision_loss)]
 fn take(runs: &[Run], notes: &mut Notes) -> Vec<String> {
     let mut missing = Vec::new();
@@ -159,6 +161,10 @@ fn take(runs: &[Run], notes: &mut Notes) -> Vec<String> {
         }
         let Flows { asked, answered } = setups.flows;
         notes.take(&unset_of(rate), true, asked.saturating_sub(answered) as f64);
+        match &setups.southbound {
+            Some(southbound) => southbound::take(rate, southbound, notes),
+            None => missing.push(format!("bytes between edge and controller of «{name}»")),
+        }
     }
     missing
 }
@@ -182,6 +188,7 @@ pub(super) fn plot(notes: &Notes) -> Plot {
 
 #[cfg(test)]
 mod tests {
+    use super::southbound::tests::SEEN;
     use super::*;
 
     fn run(chain: &str, is_counted: bool) -> Run {
@@ -193,6 +200,7 @@ mod tests {
             controller: part(20.0),
             channel: part(100.0),
             edge: part(79.0),
+            southbound: (chain != "r1000").then_some(SEEN),
         };
         Run { chain: Some(chain.into()), setups: is_counted.then_some(setups) }
     }
@@ -200,13 +208,16 @@ mod tests {
     #[test]
     fn a_run_is_taken_at_the_rate_of_its_chain_and_one_without_a_flow_is_told() {
         let mut notes = Notes::default();
-        let missing = take(&[run("r500", true), run("r100", false), run("r7", true)], &mut notes);
-        assert_eq!(missing.len(), 2, "{missing:?}");
+        let runs = [run("r500", true), run("r100", false), run("r7", true), run("r1000", true)];
+        let missing = take(&runs, &mut notes);
+        assert_eq!(missing.len(), 3, "{missing:?}");
         let of = |figure: String| notes.samples(&figure).map(|samples| samples.ours.clone());
         assert_eq!(of(mean_of("channel", 500)), Some(vec![100.0]));
         assert_eq!(of(p99_of("header", 500)), Some(vec![10.0]));
         assert_eq!(of(unset_of(500)), Some(vec![1.0]));
         assert_eq!(of(mean_of("whole", 100)), None);
+        assert_eq!(of("control_up_bytes_500".into()), Some(vec![110.0]));
+        assert_eq!(of("control_up_bytes_1000".into()), None, "not observed, hence not 0");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! the same program and speaks to them through the API alone.
 #![forbid(unsafe_code)]
 
+mod connections;
 mod error;
 mod open_vswitch;
 mod plots;
@@ -15,14 +16,15 @@ mod up;
 mod vocabulary;
 mod wiring;
 
+pub use connections::{Connection, connections};
 pub use error::{LabError, Result};
 pub use plots::{BarChart, draw_charts};
 pub use run::user_frames;
 pub use run::{
     Change, Comparison, Delays, DeploySample, Evidence, FaultOutcome, Footprint, Forged, Forgery,
     Isolation, Judged, LengthRow, Lowered, Mean, Ratio, RunEvidence, RunOptions, RunReport,
-    SetupEvidence, SetupTimes, Stateless, ThroughputRow, TrafficResult, Update, UsersEvidence,
-    UsersRow, beside, changes_in, command, commit_of, run, summary, write_summary,
+    SetupEvidence, SetupTimes, SouthboundEvidence, Stateless, ThroughputRow, TrafficResult, Update,
+    UsersEvidence, UsersRow, beside, changes_in, command, commit_of, run, summary, write_summary,
 };
 pub use supervisor::{
     Doorway, LabNode, LabProcess, LabStatus, StartOptions, Started, down, find, init_main, list,

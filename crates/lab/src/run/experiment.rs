@@ -12,6 +12,7 @@ use super::neighbours;
 use super::proof::{self, Question};
 use super::routes;
 use super::setups::SetupEvidence;
+use super::southbound;
 use super::stateless::Held;
 use super::tool::{Place, TrafficResult, make};
 use super::updates::{Changing, Update};
@@ -128,7 +129,9 @@ fn run_once(
         Some(Captures::start(running, &folder.join("captures"))?)
     };
     let before = Snapshot::take_at_rest(&running.client)?;
-    let Made { traffic, update, happened } = make_phases(running, changing, case, folder)?;
+    let names = chains.iter().map(|chain| chain.name.clone());
+    let work = || make_phases(running, changing, case, folder);
+    let (Made { traffic, update, happened }, watched) = southbound::watch(running, names, work)?;
     let (account, after) = settle(&running.client, &before, &running.lab, chains)?;
     let mut evidence = RunEvidence::new(case.name(), case.encapsulation, case.chain.clone());
     if let Some(captures) = captures {
@@ -160,7 +163,8 @@ fn run_once(
         evidence.forged = Some(forged::carry_out(running, &folder.join("forged"))?);
         tell(&format!("{}: forged frames judged", case.name()), start.elapsed().as_secs_f64());
     }
-    evidence.setups = SetupEvidence::between(&before.setups(), &after.setups());
+    let setups = SetupEvidence::between(&before.setups(), &after.setups());
+    evidence.setups = setups.map(|setups| setups.beside(watched));
     evidence.traffic = traffic;
     evidence.update = update;
     evidence.account(account);

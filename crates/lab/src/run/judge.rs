@@ -352,9 +352,15 @@ fn measured(evidence: &Evidence, metric: Metric, subject: Option<&str>) -> Resul
         (Metric::Changes, _) => least_of_updates(evidence, |update| update.changes.len()),
         (Metric::Receipts, _) => least_of_updates(evidence, Update::counted),
         (Metric::Isolation, _) => isolation(evidence),
-        (Metric::Setup | Metric::SetupHeader | Metric::SetupEdge | Metric::Unset, _) => {
-            setups::measured(evidence.runs.iter(), metric, subject)
-        }
+        (
+            Metric::Setup
+            | Metric::SetupHeader
+            | Metric::SetupEdge
+            | Metric::Unset
+            | Metric::SouthboundUp
+            | Metric::SouthboundDown,
+            _,
+        ) => setups::measured(evidence.runs.iter(), metric, subject),
         (Metric::Start | Metric::Idle | Metric::Memory | Metric::SwitchMemory, _) => {
             let found = evidence.footprint.and_then(|found| found.value(metric));
             found.ok_or_else(|| "was not measured".to_owned())

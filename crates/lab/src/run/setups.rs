@@ -3,6 +3,7 @@
 
 use super::evidence::RunEvidence;
 use super::report::table;
+use super::southbound::{SouthboundEvidence, Watched};
 use crate::vocabulary::Metric;
 use catena_model::setup::{ChainSetups, Durations, SetupCounters};
 use comfy_table::Table;
@@ -38,6 +39,9 @@ pub struct SetupEvidence {
     pub channel: SetupTimes,
     /// In the data plane.
     pub edge: SetupTimes,
+    /// What went between edges and controller meanwhile, where it was observed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub southbound: Option<SouthboundEvidence>,
 }
 
 impl SetupEvidence {
@@ -60,7 +64,14 @@ impl SetupEvidence {
             controller: part(|counters| &counters.controller)?,
             channel: part(|counters| &counters.channel)?,
             edge: part(|counters| &counters.edge)?,
+            southbound: None,
         })
+    }
+
+    /// The same with what went between edges and controller meanwhile.
+    pub(super) fn beside(mut self, watched: Option<Watched>) -> Self {
+        self.southbound = watched.and_then(|watched| watched.by_flow(self.flows.answered));
+        self
     }
 }
 
@@ -105,13 +116,15 @@ pub(super) fn measured<'r>(
     let is_about =
         |run: &&RunEvidence| subject.is_none_or(|name| run.chain.as_deref() == Some(name));
     let of = runs.filter(is_about).filter_map(|run| run.setups.as_ref());
-    let worst = of.map(|setups| match metric {
-        Metric::SetupHeader => setups.header.p99,
-        Metric::SetupEdge => setups.edge.p99,
+    let worst = of.filter_map(|setups| match metric {
+        Metric::SetupHeader => Some(setups.header.p99),
+        Metric::SetupEdge => Some(setups.edge.p99),
         Metric::Unset => {
-            (setups.flows.asked - setups.flows.answered.min(setups.flows.asked)) as f64
+            Some((setups.flows.asked - setups.flows.answered.min(setups.flows.asked)) as f64)
         }
-        _ => setups.whole.p99,
+        Metric::SouthboundUp => Some(setups.southbound?.up_bytes),
+        Metric::SouthboundDown => Some(setups.southbound?.down_bytes),
+        _ => Some(setups.whole.p99),
     });
     worst.reduce(f64::max).ok_or_else(|| "was not measured".to_owned())
 }
@@ -128,11 +141,16 @@ pub(super) fn setups_table(runs: &[RunEvidence]) -> Option<Table> {
         "controller",
         "channel",
         "edge µs (means)",
+        "bytes up",
+        "down",
     ];
     let mut shown = table(&header);
     let mut has_rows = false;
     for (run, setups) in runs.iter().filter_map(|run| Some((run, run.setups.as_ref()?))) {
         let us = |value: f64| format!("{value:.1}");
+        let bytes = |of: fn(&SouthboundEvidence) -> f64| {
+            setups.southbound.as_ref().map_or_else(|| "-".to_owned(), |it| format!("{:.0}", of(it)))
+        };
         shown.add_row([
             run.case.clone(),
             setups.flows.asked.to_string(),
@@ -143,6 +161,8 @@ pub(super) fn setups_table(runs: &[RunEvidence]) -> Option<Table> {
             us(setups.controller.mean),
             us(setups.channel.mean),
             us(setups.edge.mean),
+            bytes(|it| it.up_bytes),
+            bytes(|it| it.down_bytes),
         ]);
         has_rows = true;
     }
@@ -151,6 +171,7 @@ pub(super) fn setups_table(runs: &[RunEvidence]) -> Option<Table> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::southbound::tests::watched;
     use super::*;
     use serde_json::json;
 
@@ -199,13 +220,25 @@ mod tests {
 
     #[test]
     fn metrics_are_those_of_the_worst_run() {
-        let run = |chain: &str, ns: u64| {
+        let run = |chain: &str, ns: u64, seen: Option<Watched>| {
             let mut run = RunEvidence::new(chain.into(), None, Some(chain.into()));
-            run.setups = SetupEvidence::between(&SetupCounters::default(), &counters(1, &[ns]));
+            let flows = counters(1, &[ns, ns]);
+            let setups = SetupEvidence::between(&SetupCounters::default(), &flows);
+            run.setups = setups.map(|setups| setups.beside(seen));
             run
         };
-        let runs = [run("slow", 9_000), run("fast", 3_000)];
+        let runs = [
+            run("slow", 9_000, Some(watched(100, 80))),
+            run("fast", 3_000, Some(watched(140, 60))),
+            run("unseen", 3_000, None),
+        ];
+        let shown = setups_table(&runs).unwrap().to_string();
+        let has = |text: &str| shown.lines().filter(|line| line.contains(text)).count();
+        assert_eq!((has("70"), has(" - ")), (1, 1), "{shown}");
         let of = |metric, subject| measured(runs.iter(), metric, subject);
+        assert_eq!(of(Metric::SouthboundUp, None), Ok(70.0));
+        assert_eq!(of(Metric::SouthboundDown, Some("slow")), Ok(40.0));
+        assert_eq!(of(Metric::SouthboundUp, Some("unseen")), Err("was not measured".to_owned()));
         assert_eq!(of(Metric::Setup, None), Ok(9.0));
         assert_eq!(of(Metric::SetupEdge, Some("fast")), Ok(3.0));
         assert_eq!(of(Metric::Unset, None), Ok(0.0));

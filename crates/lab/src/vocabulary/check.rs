@@ -124,6 +124,11 @@ pub enum Metric {
     SetupEdge,
     /// Flows that the controller was asked for and did not answer for.
     Unset,
+    /// Bytes from edges to the controller for each flow that it answered for, as the kernel counts them on their
+    /// connections; of several runs the worst.
+    SouthboundUp,
+    /// The same from the controller to edges.
+    SouthboundDown,
     /// Seconds until the lab stood without chains.
     Start,
     /// Processor time of all processes of the lab while it stood so, in hundredths of one processor.
@@ -135,7 +140,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    const ALL: [(&'static str, Metric); 29] = [
+    const ALL: [(&'static str, Metric); 31] = [
         ("loss", Metric::Loss),
         ("throughput", Metric::Throughput),
         ("unaccounted", Metric::Unaccounted),
@@ -161,6 +166,8 @@ impl Metric {
         ("setup_header_us", Metric::SetupHeader),
         ("setup_edge_us", Metric::SetupEdge),
         ("unset", Metric::Unset),
+        ("southbound_up_bytes", Metric::SouthboundUp),
+        ("southbound_down_bytes", Metric::SouthboundDown),
         ("start_seconds", Metric::Start),
         ("idle_percent", Metric::Idle),
         ("memory_mib", Metric::Memory),
@@ -188,6 +195,7 @@ impl Metric {
             Self::Detour => format!("{value:.0} ms"),
             Self::Setup | Self::SetupHeader | Self::SetupEdge => format!("{value:.1} µs"),
             Self::Unset => format!("{value:.0} flows"),
+            Self::SouthboundUp | Self::SouthboundDown => format!("{value:.0} bytes"),
             Self::Start => format!("{value:.1} s"),
             Self::Idle => format!("{value:.1} % of one processor"),
             Self::Memory | Self::SwitchMemory => format!("{value:.0} MiB"),
@@ -240,8 +248,8 @@ const FORMS: &str = "write 'order', 'interfaces', 'hops', 'paths', 'shares withi
     or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
     throughput, unaccounted, ring_full, deploy_per_function, unanswered, changes, receipts, lost, \
     duplicated, mixed, overtaken, stalled, broken, isolation, passages, detours, detour_ms, overtaken_late, \
-    unnamed, false_alarms, setup_us, setup_header_us, setup_edge_us, unset, start_seconds, idle_percent, memory_mib, \
-    switch_mib";
+    unnamed, false_alarms, setup_us, setup_header_us, setup_edge_us, unset, southbound_up_bytes, \
+    southbound_down_bytes, start_seconds, idle_percent, memory_mib, switch_mib";
 
 impl Statement {
     /// Is it about what the lab takes of its machine?
