@@ -14,6 +14,7 @@ mod key;
 mod offload_tables;
 mod report;
 mod room;
+mod rounds;
 mod transform;
 mod transits;
 mod translate;
@@ -41,6 +42,7 @@ use catena_model::kernel::{Declined, KernelCounters};
 use catena_wire::frame::FrameView;
 use flows::{Flow, Flows, UNDER_WAY_NS};
 use guards::Guards;
+use rounds::{ROUND_NS, Rounds, Step};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 use transform::{KernelUnderlay, Tunnels};
@@ -49,9 +51,6 @@ use translate::{Translation, Translator};
 
 /// How long a transform stays that nothing passes by, in nanoseconds.
 const IDLE_NS: u64 = 30_000_000_000;
-/// How often flows are looked after, in nanoseconds, and how many at a time.
-const ROUND_NS: u64 = 50_000_000;
-const ROUND_FLOWS: usize = 512;
 /// How long a flow that cannot be repeated is not looked at again, in nanoseconds.
 const DECLINED_NS: u64 = 1_000_000_000;
 /// Flows that are known not to be repeatable.
@@ -116,7 +115,7 @@ pub(crate) struct KernelPath {
     /// Instances that were dead when last looked.
     dead: BTreeSet<InstanceId>,
     is_listening: bool,
-    next_round_ns: u64,
+    rounds: Rounds,
     transits: Transits,
     counters: KernelCounters,
 }
@@ -171,7 +170,7 @@ impl KernelPath {
             counted: Vec::new(),
             dead: BTreeSet::new(),
             is_listening: false,
-            next_round_ns: 0,
+            rounds: Rounds::default(),
             transits: Transits::default(),
             counters: KernelCounters::default(),
         }
@@ -379,12 +378,11 @@ impl KernelPath {
     /// as alive. Answers when it wants to be called again.
     pub(crate) fn tick(&mut self, with: &mut OffloadContext<'_>) -> u64 {
         let now_ns = with.now_ns;
-        if now_ns < self.next_round_ns {
-            return self.next_round_ns;
-        }
-        self.next_round_ns = now_ns.saturating_add(ROUND_NS);
+        let Some(Step { flows, is_last }) = self.rounds.step(now_ns, self.flows.len()) else {
+            return self.rounds.next_ns();
+        };
         let mut idle = Vec::new();
-        for key in self.flows.next_round(ROUND_FLOWS) {
+        for key in self.flows.next_round(flows) {
             if !self.flows.read(&key, now_ns, &mut *self.kernel_tables) {
                 self.counters.evicted += 1;
                 idle.push(key);
@@ -403,10 +401,12 @@ impl KernelPath {
             self.note_classified(&key, with);
         }
         self.remove(&idle, with);
-        self.hand_over(with);
-        self.transits.hand_over(now_ns, &mut *self.kernel_tables);
-        self.settle_transits(with);
-        self.next_round_ns
+        if is_last {
+            self.hand_over(with);
+            self.transits.hand_over(now_ns, &mut *self.kernel_tables);
+            self.settle_transits(with);
+        }
+        self.rounds.next_ns()
     }
 
     fn note_classified(&self, key: &FlowKey, with: &mut OffloadContext<'_>) {
