@@ -58,14 +58,21 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
 
 /// What differs between encapsulations is one table in `model` and one folder of the engine; benchmarks
 /// measure the one that they name.
-const KNOWERS: &[&str] =
-    &["crates/model/src/", "crates/dataplane/src/engine/encap/", "bench/", "fuzz/", "xtask/"];
+const KNOWERS: &[&str] = &[
+    "crates/wire/src/",
+    "crates/model/src/",
+    "crates/dataplane/src/engine/encap/",
+    "bench/",
+    "fuzz/",
+    "xtask/",
+];
 
-/// Does a file name a variant, outside of its tests?
+/// Does a file name a variant of them, or of how source routes carry their ports, outside of its tests?
 fn names_encapsulation(name: &str, text: &str) -> bool {
     let is_test = name.ends_with("tests.rs") || name.contains("/tests/");
     let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-    let mut named = code.split("Encapsulation::").skip(1).filter_map(|rest| rest.get(..2));
+    let enums = ["Encapsulation::", "Profile::"].into_iter();
+    let mut named = enums.flat_map(|of| code.split(of).skip(1)).filter_map(|rest| rest.get(..2));
     let is_variant = |start: &str| {
         let mut letters = start.chars();
         letters.next().is_some_and(char::is_uppercase)

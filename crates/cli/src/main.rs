@@ -60,7 +60,7 @@ enum Command {
     Agent(roles::AgentArguments),
     /// Run the data plane of this node (the agent starts it).
     Dataplane(roles::DataplaneArguments),
-    /// Nodes: list them, or make certificates for one.
+    /// Nodes: list, show and set them, export what they run, make certificates.
     #[command(subcommand)]
     Node(node::NodeCommand),
     /// Links between nodes: what discovery found at their ends.

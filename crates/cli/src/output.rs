@@ -16,7 +16,7 @@ use std::io::{ErrorKind, Write, stderr, stdout};
 pub(crate) enum Format {
     /// For people.
     Table,
-    /// For people with wide terminals: identities, too.
+    /// For people with wide terminals: more of it, or a drawing.
     Wide,
     /// For programs.
     Json,

@@ -4,7 +4,8 @@
 use crate::records::{Port, Transit};
 use crate::tables::Tables;
 use crate::transform::FlowKey;
-use crate::transits::{PASSES_MAX, PROFILES, Way};
+use crate::transits::{PASSES_MAX, Way};
+use catena_wire::source_route::Profile;
 use std::io;
 
 impl Tables {
@@ -36,8 +37,9 @@ impl Tables {
     pub fn ways(&self) -> impl Iterator<Item = Way> + use<> {
         let places = self.transits().places();
         let to = move |from, profile| (0..places).map(move |to| Way { from, profile, to });
-        (0..places)
-            .flat_map(move |from| PROFILES.into_iter().flat_map(move |profile| to(from, profile)))
+        (0..places).flat_map(move |from| {
+            Profile::ALL.into_iter().flat_map(move |profile| to(from, profile))
+        })
     }
 
     fn row(&self, way: Way) -> Row {

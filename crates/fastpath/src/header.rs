@@ -9,7 +9,8 @@ use crate::transform::{
     FLAG_PUSHES, FLAG_UNTAGGED_ONLY, FlowKey, GUARDS_MAX, Guard, HEADER_BYTES_MAX, Kind,
     OPERATIONS_MAX, Operation, Origin, TEMPLATE_BYTES_MAX, Transform,
 };
-use crate::transits::{DIVISORS_FROM, PASSES_MAX, PROFILES};
+use crate::transits::{DIVISORS_FROM, PASSES_MAX};
+use catena_wire::source_route::Profile;
 use std::fmt::Write as _;
 use std::mem::offset_of;
 
@@ -135,7 +136,7 @@ fn constants(text: &mut String) {
     define("UNDERLAY_NUMBER", u64::from(UNDERLAY_NUMBER));
     define("UNDERLAY_SHARES", u64::from(UNDERLAY_SHARES));
     define("EVENTS_COUNT", Event::ALL.len() as u64);
-    define("PROFILES_COUNT", PROFILES.len() as u64);
+    define("PROFILES_COUNT", Profile::ALL.len() as u64);
     define("PASSES_MAX", u64::from(PASSES_MAX));
     define("DIVISORS_FROM", u64::from(DIVISORS_FROM));
     let _ = writeln!(text, "#define GATE_OPEN {GATE_OPEN:#x}ULL\n");
@@ -143,7 +144,7 @@ fn constants(text: &mut String) {
     let origins = origins.map(|origin| (format!("{origin:?}"), origin as u8));
     write_enum(text, "origin", &origins);
     write_enum(text, "kind", &Kind::ALL.map(|kind| (format!("{kind:?}"), kind as u8)));
-    write_enum(text, "profile", &PROFILES.map(|one| (format!("{one:?}"), one as u8)));
+    write_enum(text, "profile", &Profile::ALL.map(|one| (format!("{one:?}"), one as u8)));
     write_enum(text, "event", &Event::ALL.map(|event| (format!("{event:?}"), event as u8)));
 }
 

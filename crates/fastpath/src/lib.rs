@@ -38,4 +38,4 @@ pub use transform::{
     FLAG_PUSHES, FLAG_UNTAGGED_ONLY, FlowKey, GUARDS_MAX, Guard, HEADER_BYTES_MAX, Kind,
     OPERATIONS_MAX, Operation, Origin, TEMPLATE_BYTES_MAX, Transform, TransformError,
 };
-pub use transits::{PASSES_MAX, PROFILES, Transits, Way};
+pub use transits::{PASSES_MAX, Transits, Way};

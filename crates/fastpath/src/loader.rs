@@ -6,10 +6,10 @@ use crate::punt::PuntTag;
 use crate::records::Event;
 use crate::tables::{TABLE_NAMES, TABLES_COUNT};
 use crate::transform::Kind;
-use crate::transits::PROFILES;
 use aya::maps::{Map, MapError};
 use aya::programs::{ProgramError, SchedClassifier};
 use aya::{Ebpf, EbpfError, EbpfLoader};
+use catena_wire::source_route::Profile;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// The first kernel with all that the program asks for.
@@ -77,7 +77,7 @@ impl Program {
         let cpus = aya::util::nr_cpus().map_err(|(_, error)| error)?.max(1) as u32;
         let events = cpus.saturating_mul(Event::ALL.len() as u32);
         let accounts = cpus.saturating_mul(sizes.accounts.max(1));
-        let transits = sizes.places.saturating_pow(2).saturating_mul(PROFILES.len() as u32);
+        let transits = sizes.places.saturating_pow(2).saturating_mul(Profile::ALL.len() as u32);
         let mut object = EbpfLoader::new()
             .set_global("accounts_max", &sizes.accounts.max(1), true)
             .set_max_entries("flows", sizes.flows.max(1))

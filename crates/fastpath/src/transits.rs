@@ -15,9 +15,6 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The profiles that the program reads; each has the number that it has here.
-pub const PROFILES: [Profile; 5] =
-    [Profile::Native, Profile::Safe9, Profile::Classic80, Profile::SrMpls, Profile::Polka];
 /// Passes of which a node may have a polynomial.
 pub const PASSES_MAX: u8 = 16;
 /// Row of the first polynomial; in front of it are the places of all port numbers, each one more than it is.
@@ -47,7 +44,7 @@ pub struct Transits {
 impl Transits {
     pub(crate) fn map(rows: BorrowedFd<'_>, numbers: BorrowedFd<'_>) -> io::Result<Self> {
         let rows = SharedArray::map(rows)?;
-        let places = (rows.rows() / PROFILES.len()).isqrt();
+        let places = (rows.rows() / Profile::ALL.len()).isqrt();
         Ok(Self { rows, numbers: SharedArray::map(numbers)?, places })
     }
 
@@ -159,7 +156,7 @@ impl Transits {
         if from >= self.places || to >= self.places {
             return None;
         }
-        let first = (from * PROFILES.len() + profile as usize) * self.places;
+        let first = (from * Profile::ALL.len() + profile as usize) * self.places;
         self.rows.row(first + to)
     }
 }

@@ -53,6 +53,12 @@ pub enum Profile {
     Polka,
 }
 
+impl Profile {
+    /// All of them; each has a number in the kernel's program, by its place here.
+    pub const ALL: [Self; 5] =
+        [Self::Native, Self::Safe9, Self::Classic80, Self::SrMpls, Self::Polka];
+}
+
 /// What a node does with a frame by its header alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {

@@ -17,6 +17,7 @@ mod comparing;
 mod deaths;
 mod doors;
 mod endings;
+mod equipment;
 mod experiments;
 mod explain;
 mod failover;

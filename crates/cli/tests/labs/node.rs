@@ -22,6 +22,13 @@ impl Node {
         Self { name: name.to_owned(), namespace }
     }
 
+    /// One of nobody's, which ends with its last process.
+    pub(crate) fn made(name: &str) -> Self {
+        let namespace = NetNamespace::create_unnamed(name)
+            .unwrap_or_else(|error| panic!("node {name}: {error}"));
+        Self { name: name.to_owned(), namespace }
+    }
+
     /// Does something on a thread inside; a socket made there stays there.
     pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         run_in(&self.namespace, work).expect("the namespace can be entered")

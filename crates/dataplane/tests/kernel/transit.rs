@@ -205,7 +205,7 @@ fn play(junction: &mut Junction) {
     }
     let kernel = junction.counters().dataplane.kernel.unwrap();
     println!("{met:?} {:?} {:?}", kernel.declined, kernel.carried);
-    for profile in catena_fastpath::PROFILES {
+    for profile in Profile::ALL {
         let name = format!("carried {profile:?}");
         assert!(met.get(&name).is_some_and(|count| *count >= HITS_MIN), "{name}");
     }
@@ -249,7 +249,7 @@ fn compare_dumps(junction: &mut Junction) {
     let mut carried = 0;
     for number in 0..ROUTES {
         let link = |number: u32| LINKS[number as usize % LINKS.len()].0;
-        let profile = catena_fastpath::PROFILES[number as usize % 5];
+        let profile = Profile::ALL[number as usize % 5];
         let bytes = frame(profile, link(number / 5), number);
         let (fate, _) = junction.send(link(number / 30), &bytes);
         assert!(matches!(fate, Fate::Carried(..)), "{fate:?} of {bytes:02x?}");

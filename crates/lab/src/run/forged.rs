@@ -21,7 +21,7 @@ use catena_wire::scalar::{EtherType, MacAddr, Spi};
 use catena_wire::source_route::marked::{self, MarkedHeader};
 use catena_wire::source_route::native::{NativeHeader, PortWidth};
 use catena_wire::source_route::polka::{Degree, PolkaHeader};
-use catena_wire::source_route::{Profile, SourceRouteError};
+use catena_wire::source_route::SourceRouteError;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -242,7 +242,7 @@ fn frames(source: MacAddr) -> std::result::Result<Vec<Vec<u8>>, SourceRouteError
         };
         frames.push(frame(source, |room| native.emit(room))?);
         frames.push(frame(source, |room| polka.emit(room))?);
-        for profile in [Profile::Safe9, Profile::Classic80] {
+        for profile in marked::PROFILES {
             let header = MarkedHeader::new(profile, &way, PATH)?;
             frames.push(frame(source, |room| header.emit(room))?);
         }

@@ -2,7 +2,7 @@
 //! frames these are and what goes into a function; refuses to know what the function gives back.
 
 use super::conditions::vlan_words;
-use super::headers::why_unwritten;
+use super::headers::written;
 use super::{Export, first};
 use catena_model::id::PortId;
 use catena_model::openflow::TABLE_SOURCE;
@@ -12,7 +12,6 @@ use catena_model::program::{
 use catena_model::resource::IpFamily;
 use catena_model::topology::PortNumber;
 use catena_wire::scalar::MacAddr;
-use catena_wire::source_route::Profile;
 use catena_wire::source_route::marked;
 use catena_wire::source_route::marked::fields::{Awaiting, Masked};
 
@@ -81,7 +80,7 @@ impl<'p> Export<'p> {
     fn end(&mut self, end: &End<'_>) -> Result<(), String> {
         let End { number, port, path, hop, to } = end;
         let Some(families) = self.families.get(&path.id) else { return Ok(()) };
-        why_unwritten(path.encapsulation).map_or(Ok(()), Err)?;
+        let profile = written(path.encapsulation)?;
         if to.speaks.is_some() {
             return Err("the function reads headers itself".into());
         }
@@ -96,7 +95,6 @@ impl<'p> Export<'p> {
             }
         };
         let mark = u16::try_from(path.id.0).map_err(|_| "no header holds its identifier")?;
-        let profile = path.encapsulation.profile().unwrap_or(Profile::Safe9);
         let mut actions = vec![
             "pop_vlan".to_owned(),
             format!("pop_mpls:{ether_type}"),

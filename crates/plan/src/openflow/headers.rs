@@ -17,20 +17,21 @@ pub(super) struct Writing {
     pub(super) link: SwitchPort,
 }
 
-/// Why no action of OpenFlow 1.3 writes headers of an encapsulation; none: some do.
-pub(super) fn why_unwritten(encapsulation: Encapsulation) -> Option<String> {
+/// The profile of an encapsulation whose headers actions of OpenFlow 1.3 write.
+///
+/// # Errors
+/// Why none does.
+pub(super) fn written(encapsulation: Encapsulation) -> Result<Profile, String> {
     let name = encapsulation.title();
     match encapsulation.profile() {
-        Some(Profile::Safe9 | Profile::Classic80) => None,
-        Some(Profile::SrMpls) => Some(format!(
+        Some(profile) if marked::PROFILES.contains(&profile) => Ok(profile),
+        Some(_) if encapsulation.route_bytes_per_port_taken() > 0 => Err(format!(
             "{name} puts labels and a word of its own in front of the whole frame, and push_mpls puts \
              labels behind its addresses"
         )),
-        Some(Profile::Native | Profile::Polka) => {
-            Some(format!("{name} is a header of its own, which no action of OpenFlow knows"))
-        }
+        Some(_) => Err(format!("{name} is a header of its own, which no action of OpenFlow knows")),
         None => {
-            Some(format!("{name} travels in UDP between nodes, which no action of OpenFlow writes"))
+            Err(format!("{name} travels in UDP between nodes, which no action of OpenFlow writes"))
         }
     }
 }
@@ -41,7 +42,7 @@ impl Export<'_> {
     /// # Errors
     /// Why no rule can say it.
     pub(super) fn writing(&self, path: &PathEntry) -> Result<Writing, String> {
-        why_unwritten(path.encapsulation).map_or(Ok(()), Err)?;
+        let profile = written(path.encapsulation)?;
         if self.entries.setups.contains_key(&path.id) {
             return Err("its flows are asked of the controller one by one".into());
         }
@@ -52,7 +53,6 @@ impl Export<'_> {
             );
         }
         let way = self.way(path)?;
-        let profile = path.encapsulation.profile().unwrap_or(Profile::Safe9);
         let fields = header(profile, &way, path);
         let fields = fields.ok_or("no header holds its way or its identifier")?;
         let first = way.ports.first().and_then(|number| self.entries.exits.get(number));

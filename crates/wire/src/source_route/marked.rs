@@ -18,7 +18,9 @@ use super::{Profile, SourceRouteError, ip_ether_type, profile};
 use crate::ethernet::{self, ADDRESSES_BYTES};
 use crate::scalar::MacAddr;
 
-/// Ports of a header that has a mark.
+/// The profiles whose headers may have a mark.
+pub const PROFILES: [Profile; 2] = [Profile::Safe9, Profile::Classic80];
+/// Ports of a header that has one.
 pub const PORTS: usize = 7;
 /// Bytes of the header, addresses included.
 pub const LEN: usize = carrier::LEN;

@@ -14,11 +14,12 @@ use crate::engine::account::updates::CounterUpdate;
 use crate::engine::state::link_board::{LinkBoard, Use};
 use crate::engine::tables::exits::Exits;
 use crate::engine::vector::owner::{Owner, Passage};
-use catena_fastpath::{Guard, PASSES_MAX, PROFILES, Way};
+use catena_fastpath::{Guard, PASSES_MAX, Way};
 use catena_model::account::Volume;
 use catena_model::id::PortId;
+use catena_model::resource::Encapsulation;
 use catena_model::topology::PortNumber;
-use catena_wire::source_route::{Profile, sr_mpls};
+use catena_wire::source_route::Profile;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 
@@ -227,7 +228,7 @@ impl Transits {
         let to_each = |from: u8, profile: Profile| {
             places.iter().map(move |to| Way { from, profile, to: *to })
         };
-        let by_each = |from: u8| PROFILES.into_iter().flat_map(move |one| to_each(from, one));
+        let by_each = |from: u8| Profile::ALL.into_iter().flat_map(move |one| to_each(from, one));
         places.iter().copied().flat_map(by_each).collect()
     }
 
@@ -383,10 +384,8 @@ impl Transits {
 
 /// A step of labels takes one off.
 fn as_it_leaves(came: Volume, profile: Profile) -> Volume {
-    let shorter = match profile {
-        Profile::SrMpls => came.packets * sr_mpls::PORT_BYTES as u64,
-        _ => 0,
-    };
+    let by = Encapsulation::of_profile(profile);
+    let shorter = by.map_or(0, |by| came.packets * by.route_bytes_per_port_taken() as u64);
     Volume { packets: came.packets, bytes: came.bytes.saturating_sub(shorter) }
 }
 

@@ -17,7 +17,6 @@ macro_rules! golden {
 }
 
 const SOURCE: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const PROFILES: [Profile; 2] = [Profile::Safe9, Profile::Classic80];
 
 fn written(profile: Profile, way: &[u8], mark: u16) -> Vec<u8> {
     let mut frame = [0xa5; LEN + 2].to_vec();
