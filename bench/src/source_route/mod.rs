@@ -85,7 +85,9 @@ const ABOUT: &str = "A switch between links, nanoseconds of processor time per f
     reads NSH. Measured in turns.\n\n\
     `split_…`: where the time of a frame of 64 bytes goes, by what each of three loops has more than the \
     one before: source and sink; with the element; the whole switch. What is in neither of the \
-    two, the account above all, is `rest`, so the parts add to the whole. \
+    two, the account above all, is `rest`, so the parts add to the whole. A processor does several \
+    things at once: the instructions of the element fill the time in which source and sink wait for \
+    memory, so it adds less to them than it takes alone (`element_ns`). \
     Instructions by valgrind. There is no encapsulation and none to take off: frames are on \
     Ethernet links as they are. The paper's cycles: I/O 1,008, encapsulation 259, decapsulation 81, \
     element 156, others 458: 1,962 together, where it prints 1,965.\n\n\
@@ -110,6 +112,17 @@ const ABOUT: &str = "A switch between links, nanoseconds of processor time per f
     Flows that come together share a message, hence fewer bytes at higher rates. The peer is the \
     sizes of OpenFlow 1.0 for a flow at one switch that knows rules: packet-in 146 bytes, flow-mod \
     80; to be told a header, as our edge is, takes 132 by them. They have no TLS.\n\n\
+    Where goals are missed, and why. `vs_exact_10k` and `vs_lpm_380k`: source and sink take most of a \
+    frame's time (`split_io_ns`), on both sides alike. A look-up in a table that the caches hold, asked for \
+    32 packets ahead, takes as little as our account does (`split_rest_ns`), so there is no third of the \
+    whole to be won; against tables that they do not hold there is (`vs_exact_1m`). Tried: five ways, \
+    docs/internals/source-routes.md, «What a switch costs». `setup_…_p99_us`: most of a set-up is `channel`, \
+    in which data plane, agent and controller wake one another, four times, on two cores that they share \
+    with who sends the flows: the slowest of a hundred are those that found both cores at something else, \
+    which grows with the rate; and the first header after a pause is made with cold caches. Tried: one \
+    message for all flows of a vector, so that bytes and wakings fall with the rate; and the care of the \
+    kernel's flows, which kept an edge's packets for 1.3 ms at a time, twenty times a second, and keeps \
+    them for 0.2 ms since it takes 32 flows at a time.\n\n\
     `tcp_…`: one TCP stream through one to six functions of `labs/bench-source-route-tcp.yaml` \
     over source routes (`native`), beside the same chains over NSH, to which they are moved in \
     turns, both with the kernel path on. The first function stands beside the source, so `c1` is on \
