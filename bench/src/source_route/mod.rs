@@ -112,17 +112,20 @@ const ABOUT: &str = "A switch between links, nanoseconds of processor time per f
     Flows that come together share a message, hence fewer bytes at higher rates. The peer is the \
     sizes of OpenFlow 1.0 for a flow at one switch that knows rules: packet-in 146 bytes, flow-mod \
     80; to be told a header, as our edge is, takes 132 by them. They have no TLS.\n\n\
-    Where goals are missed, and why. `vs_exact_10k` and `vs_lpm_380k`: source and sink take most of a \
-    frame's time (`split_io_ns`), on both sides alike. A look-up in a table that the caches hold, asked for \
-    32 packets ahead, takes as little as our account does (`split_rest_ns`), so there is no third of the \
-    whole to be won; against tables that they do not hold there is (`vs_exact_1m`). Tried: five ways, \
-    docs/internals/source-routes.md, «What a switch costs». `setup_…_p99_us`: most of a set-up is `channel`, \
-    in which data plane, agent and controller wake one another, four times, on two cores that they share \
-    with who sends the flows: the slowest of a hundred are those that found both cores at something else, \
-    which grows with the rate; and the first header after a pause is made with cold caches. Tried: one \
-    message for all flows of a vector, so that bytes and wakings fall with the rate; and the care of the \
-    kernel's flows, which kept an edge's packets for 1.3 ms at a time, twenty times a second, and keeps \
-    them for 0.2 ms since it takes 32 flows at a time.\n\n\
+    Where goals are missed, and why. `vs_exact_…` with tables that the caches hold, and `vs_lpm_380k`: source and \
+    sink take most of a frame's time (`split_io_ns`), on both sides alike. A look-up in such a table, asked \
+    for 32 packets ahead, takes as little as our account does (`split_rest_ns`), so there is no third of \
+    the whole to be won, and a few hundredths hang on the machine and on what else it does; against tables \
+    that they do not hold there is (`vs_exact_1m`). Tried: five ways, docs/internals/source-routes.md, \
+    «What a switch costs». `polka_ns` beyond `element_ns` is the division alone: for twenty octets as many \
+    look-ups in tables of 5 KiB, each step waiting for the one before. Tried: octets in front one by one, \
+    filled up to a step with 0, and four at a time (kept; the same document). `setup_…_p99_us`: most of a \
+    set-up is `channel`, in which data plane, agent and controller wake one another, four times, on two \
+    cores that they share with who sends the flows: the slowest of a hundred are those that found both \
+    cores at something else, which grows with the rate; and the first header after a pause is made with \
+    cold caches. Tried: one message for all flows of a vector, so that bytes and wakings fall with the rate; \
+    and the care of the kernel's flows, which kept an edge's packets for 1.3 ms at a time, twenty times a \
+    second, and keeps them for 0.2 ms since it takes 32 flows at a time.\n\n\
     `tcp_…`: one TCP stream through one to six functions of `labs/bench-source-route-tcp.yaml` \
     over source routes (`native`), beside the same chains over NSH, to which they are moved in \
     turns, both with the kernel path on. The first function stands beside the source, so `c1` is on \
