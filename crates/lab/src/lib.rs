@@ -7,7 +7,7 @@
 
 mod connections;
 mod error;
-mod open_vswitch;
+pub mod open_vswitch;
 mod plots;
 mod resources;
 mod run;

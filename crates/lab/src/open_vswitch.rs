@@ -10,23 +10,27 @@ use std::time::{Duration, Instant};
 
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 /// The bridge in it.
-pub(crate) const BRIDGE: &str = "br0";
+pub const BRIDGE: &str = "br0";
 const START_WAIT: Duration = Duration::from_secs(20);
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 /// Seconds that a request to its database may take.
 const REQUEST_LIMIT: &str = "--timeout=20";
 
 /// The switch while it is being set up.
-pub(crate) struct Switch<'s> {
+pub struct Switch<'s> {
     /// Where it keeps its files.
-    pub(crate) folder: &'s Path,
+    pub folder: &'s Path,
     /// Where its interfaces are.
-    pub(crate) room: NetNamespace,
+    pub room: NetNamespace,
 }
 
 impl Switch<'_> {
-    /// Starts it with a bridge that has no ports. `settings`: of the bridge.
-    pub(crate) fn start(&self, children: &mut Vec<Child>, settings: &[&str]) -> Result<()> {
+    /// Starts it with a bridge that has no ports. `settings`: of the bridge. What was started is among the children
+    /// also after an error.
+    ///
+    /// # Errors
+    /// It is not installed, or does not start.
+    pub fn start(&self, children: &mut Vec<Child>, settings: &[&str]) -> Result<()> {
         let database = self.folder.join("conf.db");
         run(Command::new("ovsdb-tool").arg("create").arg(&database).arg(SCHEMA))?;
         let mut server = self.program("ovsdb-server");
@@ -46,8 +50,11 @@ impl Switch<'_> {
         format!("unix:{}", self.folder.join("db.sock").display())
     }
 
-    /// A request to its database.
-    pub(crate) fn configure(&self, words: &[&str]) -> Result<String> {
+    /// A request to its database, in the words of `ovs-vsctl`; answers what that says.
+    ///
+    /// # Errors
+    /// What `ovs-vsctl` says.
+    pub fn configure(&self, words: &[&str]) -> Result<String> {
         let mut command = self.program("ovs-vsctl");
         // Its socket is there before anybody listens.
         command.arg(format!("--db={}", self.socket())).args([REQUEST_LIMIT, "--retry"]).args(words);

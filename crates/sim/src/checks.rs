@@ -215,8 +215,11 @@ impl World {
         if self.operator.in_doubt.is_some() || controller.has_news() || self.is_reconcile_due {
             return Some("the controller has work".into());
         }
-        if let Some(unheard) = self.unheard_cable().or_else(|| self.unmarked_switch()) {
+        if let Some(unheard) = self.unheard_cable() {
             return Some(unheard);
+        }
+        if let Some(switch) = self.unmarked_switch() {
+            return Some(format!("{switch} is no edge yet"));
         }
         let (blueprint, inventory) =
             (controller.reconciler.blueprint(), controller.reconciler.inventory());

@@ -23,9 +23,7 @@ impl World {
 
     /// When everything is healed, all switches become edges.
     pub(crate) fn mark_what_is_missing(&mut self) {
-        let is_edge = |name: &NodeName| self.operator.marks.get(name) == Some(&true);
-        let next = self.switches().find(|name| !is_edge(name)).cloned();
-        if let Some(switch) = next.filter(|_| self.config.fabric == Fabric::Ring) {
+        if let Some(switch) = self.unmarked_switch().cloned() {
             self.mark(switch, true);
         }
     }
@@ -69,9 +67,9 @@ impl World {
     }
 
     /// A switch that is to be an edge in the end, and is none yet.
-    pub(crate) fn unmarked_switch(&self) -> Option<String> {
+    pub(crate) fn unmarked_switch(&self) -> Option<&NodeName> {
         let is_edge = |name: &NodeName| self.operator.marks.get(name) == Some(&true);
-        let mut missing = self.switches().filter(|_| self.config.fabric == Fabric::Ring);
-        missing.find(|name| !is_edge(name)).map(|name| format!("{name} is no edge yet"))
+        let mut switches = self.switches().filter(|_| self.config.fabric == Fabric::Ring);
+        switches.find(|name| !is_edge(name))
     }
 }

@@ -22,23 +22,26 @@ fn no_seed_breaks_a_promise() {
 
 #[test]
 fn no_seed_with_switches_breaks_a_promise() {
-    let seeds = rig::seeds(SEEDS_WITH_SWITCHES, SEEDS_WITH_SWITCHES_FULL);
-    let count = seeds.end - seeds.start;
-    let all = run(seeds, Config { fabric: Fabric::Mesh, ..rig::config() });
-    if count > 1 {
-        assert!(all.dead_cables > count && all.routed_chains > count / 2, "{all:?}");
-    }
+    run_over_cables(Fabric::Mesh, SEEDS_WITH_SWITCHES, SEEDS_WITH_SWITCHES_FULL);
 }
 
 #[test]
 fn no_seed_with_edges_breaks_a_promise() {
-    let seeds = rig::seeds(SEEDS_WITH_EDGES, SEEDS_WITH_EDGES_FULL);
-    let count = seeds.end - seeds.start;
-    let all = run(seeds, Config { fabric: Fabric::Ring, ..rig::config() });
+    let (all, count) = run_over_cables(Fabric::Ring, SEEDS_WITH_EDGES, SEEDS_WITH_EDGES_FULL);
     if count > 1 {
-        assert!(all.dead_cables > count && all.routed_chains > count / 2, "{all:?}");
         assert!(all.edge_headers > 5 * count && all.stitches > count / 10, "{all:?}");
     }
+}
+
+/// Runs them where there are cables that die: what happened, and in how many.
+fn run_over_cables(fabric: Fabric, short: u64, long: u64) -> (Tally, u64) {
+    let seeds = rig::seeds(short, long);
+    let count = seeds.end - seeds.start;
+    let all = run(seeds, Config { fabric, ..rig::config() });
+    if count > 1 {
+        assert!(all.dead_cables > count && all.routed_chains > count / 2, "{all:?}");
+    }
+    (all, count)
 }
 
 /// Runs all of them: what happened in each, added up.

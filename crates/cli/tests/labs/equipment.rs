@@ -5,13 +5,12 @@ use crate::capture::Capture;
 use crate::hostile::send_frames;
 use crate::node::Node;
 use crate::patience::Chance;
+use catena_lab::open_vswitch::{BRIDGE, Switch};
 use catena_wire::source_route::classic::{ClassicHeader, Density, Reserved};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::process::{Child, Command};
 use tempfile::TempDir;
 
-const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 const SOURCE: [u8; 6] = [0x06, 0, 0, 0, 0, 1];
 /// Ways by chance, beside those that look like something else.
 const WAYS: u64 = 3_000;
@@ -63,37 +62,14 @@ impl Device {
     /// Open vSwitch in user space, as it is made.
     fn open_vswitch() -> Self {
         let mut device = Self::new("openvswitch");
-        let file = |name: &str| device.folder.path().join(name).display().to_string();
-        let (database, socket) = (file("conf.db"), format!("unix:{}", file("db.sock")));
-        let controls =
-            ["db", "vs"].map(|name| format!("--unixctl={}", file(&format!("{name}.ctl"))));
-        let remote = format!("--remote=p{socket}");
-        device.node.run("ovsdb-tool", &["create", &database, SCHEMA]);
-        device.start("ovsdb-server", &[&database, &remote, &controls[0]]);
-        device.configure(&socket, "--no-wait init");
-        device.start("ovs-vswitchd", &[&socket, &controls[1]]);
-        device.configure(
-            &socket,
-            "add-br br0 -- set bridge br0 datapath_type=netdev -- add-port br0 one.in -- add-port br0 two.in",
-        );
+        let (folder, room) = (device.folder.path(), device.node.namespace());
+        let switch = Switch { folder, room };
+        let started = switch.start(&mut device.children, &[]);
+        started.expect("Open vSwitch starts");
+        for end in ["one.in", "two.in"] {
+            switch.configure(&["add-port", BRIDGE, end]).expect("it takes the interface");
+        }
         device
-    }
-
-    fn start(&mut self, program: &str, words: &[&str]) {
-        // The folder of its files is a variable, which is handed on by `env`.
-        let folder = self.folder.path().display();
-        let variables = ["RUN", "LOG", "DB", "SYSCONF"].map(|of| format!("OVS_{of}DIR={folder}"));
-        let mut all: Vec<&str> = variables.iter().map(String::as_str).chain([program]).collect();
-        all.extend(words);
-        all.extend(["-vconsole:off", "-vsyslog:off"]);
-        self.children.push(self.node.start("env", &all));
-    }
-
-    fn configure(&self, socket: &str, words: &str) {
-        let database = format!("--db={socket}");
-        let mut all = vec![database.as_str(), "--timeout=30", "--retry"];
-        all.extend(words.split(' '));
-        self.node.run("ovs-vsctl", &all);
     }
 
     /// Those of these frames that come out behind it as they went in. What does not is sent again, as a machine that is
@@ -172,8 +148,7 @@ fn ordinary_equipment_loses_no_header_of_classic_80_that_the_lint_does_not_name(
     const TEST: &str =
         "ordinary_equipment_loses_no_header_of_classic_80_that_the_lint_does_not_name";
     loses(&Device::bridge(), &[Reserved::BridgeGroup]);
-    let is_installed = Command::new("ovs-vswitchd").arg("--version").output().is_ok();
-    if !is_installed || !Path::new(SCHEMA).exists() {
+    if Command::new("ovs-vswitchd").arg("--version").output().is_err() {
         println!("SKIPPED: {TEST}: Open vSwitch is not installed");
         return;
     }

@@ -29,6 +29,11 @@ impl Node {
         Self { name: name.to_owned(), namespace }
     }
 
+    /// Where its interfaces are.
+    pub(crate) fn namespace(&self) -> NetNamespace {
+        self.namespace.clone()
+    }
+
     /// Does something on a thread inside; a socket made there stays there.
     pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         run_in(&self.namespace, work).expect("the namespace can be entered")

@@ -6,7 +6,7 @@ use super::FastPath;
 use super::context::FastPathContext;
 use super::packet_meta::{Kind, PacketMeta, RouteRef};
 use crate::engine::action::{Action, ActionExit, Rewrite};
-use crate::engine::encap::{self, CarriedRef, Header};
+use crate::engine::encap::{self, CarriedRef, Header, PathPosition};
 use crate::engine::packet::Packet;
 use crate::engine::state::link_board::Use;
 use catena_model::PathId;
@@ -36,7 +36,7 @@ impl Question {
         let others = others.iter().fold(0_u64, |word, octet| word << 8 | u64::from(*octet));
         let own = u64::from(self.action) << 32 | u64::from(self.path.0);
         let rest = self.rest.map_or(0, CarriedRef::number);
-        let words = [addresses, others, own, rest, self.of_flow];
+        let words = [addresses, others, own, rest ^ self.of_flow.rotate_right(8)];
         let hash = words.iter().fold(0_u64, |hash, word| (hash ^ word).wrapping_mul(FACTOR));
         (hash >> 40) as usize % KEPT
     }
@@ -122,14 +122,8 @@ impl FastPath {
             ethernet[..ADDRESSES_BYTES]
                 .copy_from_slice(packet.buffer.bytes().get(..ADDRESSES_BYTES)?);
         }
-        let (pathlets, at) = (&mut *context.pathlets, (position, *instance));
-        let of_flow = match by_flow {
-            true => {
-                meta.flow_hash = meta.chosen_by(position, tables.choice_seed);
-                pathlets.header_of_flow(at, meta.flow_hash, tables).map_or(0, |(number, _)| number)
-            }
-            false => 0,
-        };
+        let at = (position, *instance);
+        let of_flow = if *by_flow { of_flow(at, meta, context) } else { 0 };
         let flow_hash = meta.flow_hash;
         let question = Question { action: number, path, ethernet, rest, of_flow };
         let name = self.routes.name(question, || {
@@ -141,7 +135,7 @@ impl FastPath {
             match left {
                 Some((header, port)) => (port == *link).then_some(header),
                 None => {
-                    let whole = pathlets.header_of_flow(at, flow_hash, tables);
+                    let whole = context.pathlets.header_of_flow(at, flow_hash, tables);
                     let route = whole.map_or(own, |(_, route)| route);
                     route.write(frame, path, positions.tag_key()).ok()
                 }
@@ -154,4 +148,18 @@ impl FastPath {
         meta.route = Some(name);
         is_fit.then_some(())
     }
+}
+
+/// The number of the header that leads to the instances which the flow of a packet meets; 0: there is none beside
+/// that of the way to the first of them. Apart, since few packets ask.
+#[inline(never)]
+fn of_flow(
+    at: (PathPosition, u16),
+    meta: &mut PacketMeta,
+    context: &mut FastPathContext<'_>,
+) -> u64 {
+    let tables = context.tables;
+    meta.flow_hash = meta.chosen_by(at.0, tables.choice_seed);
+    let made = context.pathlets.header_of_flow(at, meta.flow_hash, tables);
+    made.map_or(0, |(number, _)| number)
 }
