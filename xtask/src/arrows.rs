@@ -15,6 +15,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("plan", &["model", "wire"]),
     ("sim", &["plan", "protocol", "store", "model", "wire"]),
     ("fastpath", &["wire", "model"]),
+    ("rules", &["model", "wire"]),
+    ("nf", &["model", "rules", "wire"]),
     ("dataplane", &["fastpath", "io", "wire", "model", "protocol"]),
     ("controller", &["plan", "store", "protocol", "model", "wire"]),
     ("agent", &["fastpath", "protocol", "model", "kernel", "wire"]),

@@ -38,6 +38,12 @@ limits! {
         "Functions in one chain: each may be on another host, and NSH's time to live of 63 ends after 62 tunnels (RFC 8300 section 2.2).";
     CHAIN_ANSWER_RULES_MAX: usize = 1_024, "rules",
         "Rules by which the answers of one symmetric chain find its way back: for each route through the chains before it, each combination of their classifiers, each form that functions give to a packet.";
+    FUNCTION_RULES_MAX: usize = 16_384, "rules",
+        "Rules of one bundled function's configuration.";
+    FUNCTION_CONFIG_BYTES_MAX: usize = 8 * 1024 * 1024, "bytes",
+        "One bundled function's configuration.";
+    FUNCTION_FLOWS_MAX: usize = 65_536, "flows",
+        "Connections that one bundled function looks after at once; what finds no room is treated by its policy, by name.";
     FUNCTION_INSTANCES_MAX: usize = 256, "instances",
         "Instances of one service function.";
     NODE_RULES_MAX: usize = 131_072, "rules",

@@ -186,7 +186,7 @@ fn answered_rules<'i>(
     let rules = rules_of(intent, chain).map_err(Unanswerable::Missing)?;
     for rule in &rules {
         if let Some((field, _)) = rule.fields.words().next() {
-            return Err(Unanswerable::Field(rule.name(), field.title));
+            return Err(Unanswerable::Field(rule.name(), field.title()));
         }
     }
     Ok(rules)

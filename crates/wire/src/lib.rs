@@ -14,6 +14,7 @@ pub mod arp;
 pub mod checksum;
 pub mod digest;
 pub mod ethernet;
+pub mod field;
 pub mod flow;
 pub mod fragment;
 pub mod frame;

@@ -291,6 +291,8 @@ impl IpProtocol {
     pub const TCP: Self = Self(6);
     /// UDP.
     pub const UDP: Self = Self(17);
+    /// Datagram Congestion Control Protocol (RFC 4340).
+    pub const DCCP: Self = Self(33);
     /// IPv6 routing header.
     pub const ROUTING: Self = Self(43);
     /// IPv6 fragment header.
@@ -307,6 +309,8 @@ impl IpProtocol {
     pub const DESTINATION_OPTIONS: Self = Self(60);
     /// SCTP (RFC 9260).
     pub const SCTP: Self = Self(132);
+    /// UDP-Lite (RFC 3828).
+    pub const UDP_LITE: Self = Self(136);
 }
 
 /// Whose network a tunnel header names: what Open vSwitch and Linux call the tunnel's identifier

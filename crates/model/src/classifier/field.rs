@@ -8,6 +8,7 @@
 //! it is part of every key.
 
 use crate::resource::Transport;
+use catena_wire::field::Field as WireField;
 use catena_wire::tcp::TcpFlags;
 use catena_wire::varying::VaryingFields;
 
@@ -16,16 +17,14 @@ use catena_wire::varying::VaryingFields;
 pub struct Field {
     /// The attribute of a flow classifier, and the word in documents and on the command line.
     pub name: &'static str,
-    /// What it is called in sentences.
-    pub title: &'static str,
+    /// The field of the packet.
+    pub shows: WireField,
     /// What a condition may say, and where the field is defined.
     pub help: &'static str,
     /// The transport protocol that has it: a rule that looks at it says so; none: every packet has it.
     pub transport: Option<Transport>,
     /// How a condition is written.
     pub(super) kind: FieldKind,
-    /// Bits of its value, one to eight.
-    pub(super) bits: u32,
     /// What a packet shows that nobody wants to show any.
     pub(super) usual: u8,
     /// What a packet shows; none: the packet does not have it.
@@ -47,23 +46,21 @@ pub(super) enum FieldKind {
 pub static FIELDS: [Field; 2] = [
     Field {
         name: "dscp",
-        title: "DSCP",
+        shows: WireField::Dscp,
         help: "differentiated services code point (RFC 2474): 0 to 63, or a name such as ef, af41 or cs6",
         transport: None,
         kind: FieldKind::Number(&CODE_POINTS),
-        bits: 6,
         usual: 0,
         read: |packet| Some(packet.dscp),
         write: |packet, value| packet.dscp = value,
     },
     Field {
         name: "tcp_flags",
-        title: "TCP flags",
+        shows: WireField::TcpFlags,
         help: "flags of TCP (RFC 9293) that must be set, or with ! clear, such as syn,!ack: fin, syn, rst, \
                psh, ack, urg, ece, cwr",
         transport: Some(Transport::Tcp),
         kind: FieldKind::Flags(&["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"]),
-        bits: 8,
         usual: TcpFlags::ACK.0,
         read: |packet| packet.tcp_flags.map(|flags| flags.0),
         write: |packet, value| packet.tcp_flags = Some(TcpFlags(value)),
@@ -104,9 +101,20 @@ impl Field {
         FIELDS.iter().find(|field| field.name == name)
     }
 
+    /// What it is called in sentences.
+    #[must_use]
+    pub const fn title(&self) -> &'static str {
+        self.shows.title()
+    }
+
+    /// Bits of its value, one to eight.
+    pub(super) const fn bits(&self) -> u32 {
+        self.shows.bits()
+    }
+
     /// All bits of its value.
     pub(super) const fn all(&self) -> u8 {
-        u8::MAX >> (u8::BITS - self.bits)
+        u8::MAX >> (u8::BITS - self.bits())
     }
 
     /// What of its bits a condition in words wants, as value and mask; none: it is no condition.

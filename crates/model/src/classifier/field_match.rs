@@ -39,7 +39,7 @@ pub enum FieldError {
 const fn shift(index: usize) -> u32 {
     let (mut at, mut bits) = (0, 0);
     while at < index {
-        bits += FIELDS[at].bits + 1;
+        bits += FIELDS[at].bits() + 1;
         at += 1;
     }
     bits
@@ -49,7 +49,7 @@ const _: () = assert!(shift(FIELDS.len()) <= u32::BITS, "fields have outgrown th
 const _: () = {
     let mut at = 0;
     while at < FIELDS.len() {
-        assert!(FIELDS[at].bits >= 1 && FIELDS[at].bits <= u8::BITS, "a value has 1 to 8 bits");
+        assert!(FIELDS[at].bits() >= 1 && FIELDS[at].bits() <= u8::BITS, "a value has 1 to 8 bits");
         at += 1;
     }
 };
@@ -63,7 +63,7 @@ impl FieldWord {
     #[must_use]
     pub fn of(packet: &VaryingFields) -> Self {
         let word = |(index, field): (usize, &Field)| {
-            let value = (field.read)(packet).map(|value| u32::from(value) | 1 << field.bits);
+            let value = (field.read)(packet).map(|value| u32::from(value) | 1 << field.bits());
             value.unwrap_or(0) << shift(index)
         };
         Self(FIELDS.iter().enumerate().map(word).sum())
@@ -117,18 +117,18 @@ impl FieldMatch {
     pub fn set(&mut self, field: &'static Field, words: &str) -> Result<(), FieldError> {
         let said = field.parse(words).ok_or_else(|| FieldError::Value {
             given: words.to_owned(),
-            title: field.title,
+            title: field.title(),
             help: field.help,
         });
         let (value, mask) = said?;
         let index = FIELDS.iter().position(|one| one.name == field.name);
         let shift = shift(index.unwrap_or(FIELDS.len()));
-        let has = 1 << field.bits;
+        let has = 1 << field.bits();
         let word = |bits: u8| (u32::from(bits) | has) << shift;
         let both = self.intersection(Self { value: word(value), mask: word(mask) });
         *self = both.ok_or_else(|| FieldError::Contradiction {
             given: words.to_owned(),
-            title: field.title,
+            title: field.title(),
         })?;
         Ok(())
     }
@@ -138,7 +138,7 @@ impl FieldMatch {
         let Self { value, mask } = *self;
         FIELDS.iter().enumerate().filter_map(move |(index, field)| {
             let part = |word: u32| (word >> shift(index)) as u8 & field.all();
-            let is_asked = mask >> shift(index) & 1 << field.bits != 0;
+            let is_asked = mask >> shift(index) & 1 << field.bits() != 0;
             is_asked.then_some((field, part(value), part(mask)))
         })
     }
@@ -280,7 +280,7 @@ mod tests {
         ] {
             let field = Field::named(name).unwrap();
             let error = FieldMatch::default().set(field, said).unwrap_err().to_string();
-            assert!(error.contains(field.title) && error.contains(field.help), "{error}");
+            assert!(error.contains(field.title()) && error.contains(field.help), "{error}");
         }
         for text in [r#"{"colour":"red"}"#, r#"{"dscp":"red"}"#, r#"{"dscp":46}"#] {
             assert!(serde_json::from_str::<FieldMatch>(text).is_err(), "{text}");

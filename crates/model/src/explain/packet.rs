@@ -109,7 +109,7 @@ fn describe(text: &str) -> Result<PacketDescription, String> {
         }
     }
     match packet.fields.missing(Some(packet.transport)) {
-        Some((field, _)) => Err(format!("such a packet has no {}", field.title)),
+        Some((field, _)) => Err(format!("such a packet has no {}", field.title())),
         None => Ok(packet),
     }
 }

@@ -183,7 +183,7 @@ impl fmt::Display for RuleCondition {
                 write!(f, "it wants destination port {wanted}, the packet {}", port(*found))
             }
             Self::Field { field, wanted, found } => {
-                let title = Field::named(field).map_or(field.as_str(), |field| field.title);
+                let title = Field::named(field).map_or(field.as_str(), |field| field.title());
                 let found = found.as_deref().unwrap_or("none");
                 write!(f, "it wants {title} {wanted}, the packet has {found}")
             }

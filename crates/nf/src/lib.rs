@@ -1,0 +1,2 @@
+//! The contract of network functions, and the functions that come with Catena.
+#![forbid(unsafe_code)]

@@ -1,0 +1,50 @@
+//! What is wrong with a rule set, where, and what to do about it.
+
+use std::fmt;
+
+/// A statement that is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleError {
+    /// The file, as its reader was told.
+    pub file: String,
+    /// The line, from 1; 0: the file as a whole.
+    pub line: u32,
+    /// What is wrong, in the words of the file.
+    pub what: String,
+    /// What to do.
+    pub advice: String,
+    /// Is it well formed, but of no kind that is supported, so that it may be left out?
+    pub may_be_skipped: bool,
+}
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if self.line > 0 {
+            write!(f, " line {}", self.line)?;
+        }
+        write!(f, ": {}; {}", self.what, self.advice)
+    }
+}
+
+impl std::error::Error for RuleError {}
+
+/// A rule that was left out, as `unsupported: skip` asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Its line, from 1.
+    pub line: u32,
+    /// Its text.
+    pub text: String,
+    /// What of it is not supported.
+    pub what: String,
+}
+
+/// Something that is read and has no effect here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lint {
+    /// The line, from 1.
+    pub line: u32,
+    /// What it is about.
+    pub what: String,
+}

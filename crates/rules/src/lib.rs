@@ -1,0 +1,16 @@
+//! Rule languages of network functions, read into one form of conditions and what follows them: what a
+//! function runs and what an analysis reads is the same.
+//!
+//! Knows the words of the languages and what the kernel makes of them. Refuses to hold packets against
+//! them, and to read files: text comes in, a [`RuleSet`] or a [`RuleError`] with its line goes out.
+#![forbid(unsafe_code)]
+
+pub mod condition;
+mod error;
+pub mod exactness;
+pub mod iptables;
+pub mod options;
+pub mod rule_set;
+
+pub use error::{Lint, RuleError, Skipped};
+pub use options::{ReadOptions, Side, Unsupported};

@@ -1,0 +1,182 @@
+//! The one form: chains of rules, each a row of conditions, what it does on the way, and a verdict.
+
+use crate::condition::Condition;
+use crate::error::{Lint, Skipped};
+
+/// A chain's place among those of its rule set.
+pub type ChainIndex = usize;
+
+/// Rules as they are run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleSet {
+    /// The file that it was read from.
+    pub file: String,
+    /// All chains.
+    pub chains: Vec<Chain>,
+    /// Those that forwarded packets meet, in this order.
+    pub bases: Vec<Base>,
+    /// Rules that were left out.
+    pub skipped: Vec<Skipped>,
+    /// What has no effect here.
+    pub lints: Vec<Lint>,
+}
+
+/// A chain that forwarded packets meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Base {
+    /// The chain.
+    pub chain: ChainIndex,
+    /// Versions of IP whose packets it meets.
+    pub families: Families,
+    /// What becomes of packets that no rule decides.
+    pub policy: Policy,
+}
+
+/// Versions of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Families {
+    /// IPv4.
+    pub v4: bool,
+    /// IPv6.
+    pub v6: bool,
+}
+
+impl Families {
+    /// IPv4 alone.
+    pub const V4: Self = Self { v4: true, v6: false };
+    /// IPv6 alone.
+    pub const V6: Self = Self { v4: false, v6: true };
+    /// Both.
+    pub const BOTH: Self = Self { v4: true, v6: true };
+
+    /// Is a version among them?
+    #[must_use]
+    pub const fn has(self, is_v6: bool) -> bool {
+        if is_v6 { self.v6 } else { self.v4 }
+    }
+}
+
+/// What becomes of packets that no rule decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// They go on.
+    Accept,
+    /// They end.
+    Drop,
+}
+
+/// A row of rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chain {
+    /// Its name, with its table where there are several.
+    pub name: String,
+    /// The line that declares it, from 1.
+    pub line: u32,
+    /// Its rules.
+    pub rules: Vec<Rule>,
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Its line, from 1.
+    pub line: u32,
+    /// Its words, without counters.
+    pub text: String,
+    /// What it asks and does, in the order in which that happens.
+    pub statements: Vec<Statement>,
+}
+
+/// A part of a rule. The first that does not hold ends the rule.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Statement {
+    /// Goes on if the packet is such.
+    Match(Condition),
+    /// Goes on if there is a token, and takes it.
+    Limit(Limit),
+    /// Counts the packet.
+    Count,
+    /// Tells of the packet.
+    Log(String),
+    /// What becomes of it.
+    Verdict(Verdict),
+}
+
+/// A bucket of tokens. Packets pass while there are some; with `is_over`, while there are none.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Limit {
+    /// Tokens that come for each period.
+    pub rate: u64,
+    /// The period, seconds.
+    pub period_s: u64,
+    /// Tokens there are at first and at most.
+    pub burst: u64,
+    /// Do packets pass that find none?
+    pub is_over: bool,
+}
+
+/// What a rule does with a packet in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// This base chain lets it go on.
+    Accept,
+    /// It ends here.
+    Drop,
+    /// It ends here, and its sender is told.
+    Reject(Reject),
+    /// The rules of another chain decide; if they do not, this one goes on.
+    Jump(ChainIndex),
+    /// The rules of another chain decide; if they do not, whoever jumped here goes on.
+    Goto(ChainIndex),
+    /// Whoever jumped here goes on.
+    Return,
+}
+
+/// How the sender of a rejected packet is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reject {
+    /// By an ICMP message, destination unreachable, with this code.
+    Icmp(u8),
+    /// By an ICMPv6 message, destination unreachable, with this code.
+    IcmpV6(u8),
+    /// By a reset of TCP.
+    TcpReset,
+}
+
+impl RuleSet {
+    /// Rules in all chains.
+    #[must_use]
+    pub fn rules(&self) -> usize {
+        self.chains.iter().map(|chain| chain.rules.len()).sum()
+    }
+
+    /// A rule in its user's words: `edge.iptables line 14, --dport 23 -j DROP`.
+    #[must_use]
+    pub fn in_words(&self, rule: &Rule) -> String {
+        format!("{} line {}, {}", self.file, rule.line, rule.text)
+    }
+
+    /// All that rules ask.
+    pub fn statements(&self) -> impl Iterator<Item = &Statement> {
+        self.chains.iter().flat_map(|chain| &chain.rules).flat_map(|rule| &rule.statements)
+    }
+}
+
+impl Rule {
+    /// Its verdict, if it has one.
+    #[must_use]
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.statements.iter().find_map(|statement| match statement {
+            Statement::Verdict(verdict) => Some(*verdict),
+            _ => None,
+        })
+    }
+
+    /// What it asks of a packet.
+    pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
+        self.statements.iter().filter_map(|statement| match statement {
+            Statement::Match(condition) => Some(condition),
+            _ => None,
+        })
+    }
+}
