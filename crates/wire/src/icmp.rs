@@ -8,6 +8,7 @@
 //! |  Identifier (of an echo)      |  Sequence number (of an echo) |
 //! ```
 
+pub mod error_message;
 pub mod too_big;
 
 use core::fmt;

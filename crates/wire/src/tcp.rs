@@ -11,6 +11,8 @@
 //! |                           Options ...                         |
 //! ```
 
+pub mod reset;
+
 use core::fmt;
 use core::net::IpAddr;
 

@@ -136,3 +136,33 @@ fn a_data_offset_is_within_its_header_and_its_bytes() {
         assert_eq!(TcpView::parse(cut).map(|_| ()), Err(error));
     });
 }
+
+/// RFC 9293 section 3.10.7.1: without ACK the reset acknowledges what came, with ACK it has the number that
+/// was acknowledged.
+#[test]
+fn a_reset_has_the_numbers_that_its_receiver_takes() {
+    let mut frame = golden::hex(include_str!("../../../../conformance/segment/tcp_segment_0.hex"));
+    let view = crate::frame::FrameView::parse(&frame).unwrap();
+    let (flow, l4) = (view.flow.unwrap(), usize::from(view.l4_offset.unwrap()));
+    let refused = TcpView::parse(&frame[l4..view.end as usize]).unwrap();
+    let payload = refused.payload().len() as u32;
+    let (sequence, acknowledgment) = (refused.sequence(), refused.acknowledgment());
+    for (flags, wanted) in [
+        (TcpFlags::SYN, (0, sequence.wrapping_add(payload + 1), TcpFlags::RST.with(TcpFlags::ACK))),
+        (TcpFlags::ACK, (acknowledgment, 0, TcpFlags::RST)),
+        (TcpFlags::FIN, (0, sequence.wrapping_add(payload + 1), TcpFlags::RST.with(TcpFlags::ACK))),
+    ] {
+        set_flags(&mut frame[l4..], flags).unwrap();
+        let mut into = [0; reset::FRAME_BYTES_MAX];
+        let length = reset::emit(&frame, (view.destination, view.source), &mut into).unwrap();
+        let answer = crate::frame::FrameView::parse(&into[..length]).unwrap();
+        assert_eq!(answer.flow, Some(flow.reversed()));
+        assert_eq!((answer.source, answer.destination), (view.destination, view.source));
+        let segment =
+            TcpView::parse(&into[usize::from(answer.l4_offset.unwrap())..length]).unwrap();
+        assert!(segment.is_checksum_correct(flow.destination, flow.source));
+        assert_eq!((segment.sequence(), segment.acknowledgment(), segment.flags()), wanted);
+    }
+    set_flags(&mut frame[l4..], TcpFlags::RST).unwrap();
+    assert_eq!(reset::emit(&frame, (view.source, view.source), &mut [0; 200]), None);
+}
