@@ -1,2 +1,17 @@
 //! The contract of network functions, and the functions that come with Catena.
+//!
+//! Knows what a function says of itself ([`profile`]), what it makes of packets ([`outcome`]), and the
+//! functions. Refuses to do I/O, to read a clock, and to change a packet itself: whoever asks a function
+//! carries out what it answers.
 #![forbid(unsafe_code)]
+
+pub mod carry_out;
+pub mod check;
+pub mod firewall;
+pub mod function;
+pub mod harness;
+pub mod outcome;
+pub mod packet;
+pub mod profile;
+
+pub use function::Function;

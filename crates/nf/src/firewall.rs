@@ -1,0 +1,220 @@
+//! The firewall: rules of iptables and nftables, with the verdicts and the counters that the kernel gives.
+//!
+//! Knows chains and how one leads into another. Refuses to know the languages they were written in.
+
+mod limit;
+mod profile;
+mod program;
+mod reject;
+#[cfg(test)]
+mod tests;
+mod values;
+mod walk;
+
+use crate::function::{Answer, Function, RuleCount, StateEntry};
+use crate::outcome::{DropCause, Event, EventKind, Outcomes, Verdict};
+use crate::packet::{Direction, Packet, Time};
+use crate::profile::Profile;
+use catena_rules::rule_set::{RuleSet, Verdict as Said};
+use limit::Bucket;
+use program::{Final, Program, RuleNumber};
+use walk::Effects;
+
+pub use program::ConfigError;
+
+/// A firewall.
+#[derive(Clone, Debug)]
+pub struct Firewall {
+    program: Program,
+    profile: Profile,
+    state: State,
+}
+
+/// What changes with packets.
+#[derive(Clone, Debug)]
+struct State {
+    counts: Vec<RuleCount>,
+    buckets: Vec<Bucket>,
+    /// Rules whose counts or buckets have changed since they were exported.
+    is_dirty: Vec<bool>,
+}
+
+impl Firewall {
+    /// A firewall of rule sets, which packets meet one after the other.
+    ///
+    /// # Errors
+    /// When a rule asks for what the firewall does not follow, or there are too many rules in all.
+    pub fn new(sets: &[RuleSet]) -> Result<Self, ConfigError> {
+        let program = Program::compile(sets)?;
+        let rules = program.rules.len();
+        let state = State {
+            counts: vec![RuleCount::default(); rules],
+            buckets: program.limits.iter().map(|(_, limit)| Bucket::new(limit)).collect(),
+            is_dirty: vec![false; rules],
+        };
+        Ok(Self { profile: profile::of(&program), program, state })
+    }
+}
+
+/// Effects that happen.
+struct Live<'s, 'o> {
+    state: &'s mut State,
+    outcomes: &'o mut Outcomes,
+    at: usize,
+    now: Time,
+    packet: (u64, u64),
+    limits: &'s [(RuleNumber, catena_rules::rule_set::Limit)],
+}
+
+impl Effects for Live<'_, '_> {
+    fn count(&mut self, rule: RuleNumber) {
+        let (packets, bytes) = self.packet;
+        if let Some(count) = self.state.counts.get_mut(rule as usize) {
+            count.packets += packets;
+            count.bytes += bytes;
+        }
+        if let Some(is_dirty) = self.state.is_dirty.get_mut(rule as usize) {
+            *is_dirty = true;
+        }
+    }
+
+    fn take(&mut self, limit: usize) -> bool {
+        let bucket = self.state.buckets.get_mut(limit).zip(self.limits.get(limit));
+        bucket.is_none_or(|(bucket, (_, limit))| bucket.take(limit, self.now))
+    }
+
+    fn tell(&mut self, rule: RuleNumber) {
+        let event = Event { at: self.now, kind: EventKind::Logged, rule };
+        self.outcomes.tell(self.at, event);
+    }
+}
+
+/// Effects that would happen.
+struct Asked<'s> {
+    state: &'s State,
+    now: Time,
+    limits: &'s [(RuleNumber, catena_rules::rule_set::Limit)],
+    rules: Vec<RuleNumber>,
+}
+
+impl Effects for Asked<'_> {
+    fn count(&mut self, rule: RuleNumber) {
+        self.rules.push(rule);
+    }
+
+    fn take(&mut self, limit: usize) -> bool {
+        let bucket = self.state.buckets.get(limit).zip(self.limits.get(limit));
+        bucket.is_none_or(|(bucket, (_, limit))| bucket.clone().take(limit, self.now))
+    }
+
+    fn tell(&mut self, _rule: RuleNumber) {}
+}
+
+impl Function for Firewall {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn process(
+        &mut self,
+        now: Time,
+        direction: Direction,
+        batch: &[Packet<'_>],
+        outcomes: &mut Outcomes,
+    ) {
+        outcomes.begin(batch.len());
+        for (at, packet) in batch.iter().enumerate() {
+            let mut effects = Live {
+                state: &mut self.state,
+                outcomes,
+                at,
+                now,
+                packet: (packet.wire_packets.into(), packet.wire_bytes),
+                limits: &self.program.limits,
+            };
+            let Final { rule, said } = self.program.decide(direction, packet, &mut effects);
+            if let Said::Reject(how) = said {
+                reject::tell(how, packet, (at, direction), outcomes);
+            }
+            if said != Said::Accept {
+                outcomes.drop_packet(at, DropCause::Rule(rule));
+            }
+        }
+    }
+
+    fn elapse(&mut self, _now: Time, outcomes: &mut Outcomes) {
+        outcomes.begin(0);
+    }
+
+    fn ask(&self, now: Time, direction: Direction, packet: &Packet<'_>) -> Answer {
+        let limits = &*self.program.limits;
+        let mut effects = Asked { state: &self.state, now, limits, rules: Vec::new() };
+        let Final { rule, said } = self.program.decide(direction, packet, &mut effects);
+        let is_accepted = said == Said::Accept;
+        let verdict =
+            if is_accepted { Verdict::Pass } else { Verdict::Drop(DropCause::Rule(rule)) };
+        let mut rules = effects.rules;
+        if rules.last() != Some(&rule) {
+            rules.push(rule);
+        }
+        Answer { verdict, patches: Vec::new(), rules }
+    }
+
+    fn export(&mut self, all: bool, into: &mut Vec<StateEntry>) {
+        for (rule, is_dirty) in self.state.is_dirty.iter_mut().enumerate() {
+            if !std::mem::take(is_dirty) && !all {
+                continue;
+            }
+            let Some(content) = self.program.contents.get(rule) else { continue };
+            let count = self.state.counts.get(rule).copied().unwrap_or_default();
+            let limits = self.program.limits.iter().zip(&self.state.buckets);
+            let buckets = limits.filter(|((of, _), _)| *of as usize == rule);
+            let mut value = Vec::with_capacity(32);
+            value.extend(count.packets.to_be_bytes());
+            value.extend(count.bytes.to_be_bytes());
+            buckets.for_each(|(_, bucket)| bucket.write(&mut value));
+            into.push(StateEntry { key: content.to_be_bytes().into(), value: Some(value) });
+        }
+    }
+
+    fn import(&mut self, entries: &[StateEntry]) -> usize {
+        entries.iter().filter(|entry| self.take_over(entry).is_some()).count()
+    }
+
+    fn report(&self, into: &mut Vec<RuleCount>) {
+        into.extend_from_slice(&self.state.counts);
+    }
+
+    fn rule_in_words(&self, rule: u32) -> Option<String> {
+        self.program.rules.get(rule as usize).cloned()
+    }
+}
+
+impl Firewall {
+    /// Takes one entry over that another firewall has exported; none: no rule here has its content, or it
+    /// is none.
+    fn take_over(&mut self, entry: &StateEntry) -> Option<()> {
+        let content =
+            u128::from_be_bytes(*entry.key.first_chunk().filter(|_| entry.key.len() == 16)?);
+        let rule = self.program.contents.iter().position(|one| *one == content)?;
+        let (packets, rest) = entry.value.as_deref()?.split_first_chunk()?;
+        let (bytes, mut rest) = rest.split_first_chunk()?;
+        let limits = self.program.limits.iter().zip(&mut self.state.buckets);
+        let buckets = limits.filter(|((of, _), _)| *of as usize == rule);
+        let mut read = Vec::new();
+        for ((_, limit), bucket) in buckets {
+            let known;
+            (known, rest) = Bucket::read(rest, limit)?;
+            read.push((bucket, known));
+        }
+        if !rest.is_empty() {
+            return None;
+        }
+        read.into_iter().for_each(|(bucket, known)| *bucket = known);
+        let count = self.state.counts.get_mut(rule)?;
+        count.packets = u64::from_be_bytes(*packets);
+        count.bytes = u64::from_be_bytes(*bytes);
+        *self.state.is_dirty.get_mut(rule)? = true;
+        Some(())
+    }
+}

@@ -1,0 +1,204 @@
+//! Rule sets as they are run: chains of numbered rules. Knows what is the same in two rule sets; refuses to
+//! know packets.
+
+use catena_model::limits::FUNCTION_RULES_MAX;
+use catena_rules::condition::Subject;
+use catena_rules::rule_set::{Families, Limit, Policy, RuleSet, Statement, Verdict};
+use std::collections::HashMap;
+use std::fmt;
+
+/// A rule's number among all; policies have numbers behind those of the rules.
+pub(super) type RuleNumber = u32;
+
+/// What a packet comes to in the end, and which rule or policy says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Final {
+    pub(super) rule: RuleNumber,
+    /// Accept, drop or reject.
+    pub(super) said: Verdict,
+}
+
+/// Rules that no firewall can be made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigError {
+    /// A rule asks for the states of connections.
+    State {
+        /// The rule, in words.
+        rule: String,
+    },
+    /// There are too many rules in all.
+    TooMany {
+        /// How many.
+        rules: usize,
+    },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::State { rule } => write!(
+                f,
+                "{rule}: it asks for the state of a connection, which this firewall does not follow yet; \
+                 say by flags of TCP and ports what is meant, or take the rule out"
+            ),
+            Self::TooMany { rules } => {
+                write!(
+                    f,
+                    "there are {rules} rules of at most {FUNCTION_RULES_MAX}; use several functions"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// All chains of all rule sets.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    pub(super) chains: Vec<Chain>,
+    pub(super) bases: Vec<Base>,
+    /// Each rule and policy in its user's words.
+    pub(super) rules: Vec<String>,
+    /// What each is known by in whatever rule set it stands: its words, and which of several equal
+    /// ones it is.
+    pub(super) contents: Vec<u128>,
+    /// The limits, each with its rule.
+    pub(super) limits: Vec<(RuleNumber, Limit)>,
+}
+
+/// A chain that packets meet.
+#[derive(Clone, Debug)]
+pub(super) struct Base {
+    pub(super) chain: usize,
+    pub(super) families: Families,
+    /// What becomes of packets that no rule decides.
+    pub(super) policy: Final,
+}
+
+/// A chain.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Chain {
+    pub(super) rules: Vec<Compiled>,
+}
+
+/// A rule.
+#[derive(Clone, Debug)]
+pub(super) struct Compiled {
+    pub(super) number: RuleNumber,
+    pub(super) statements: Vec<Statement>,
+    /// The place of its first limit among all.
+    pub(super) first_limit: usize,
+}
+
+impl Program {
+    pub(super) fn compile(sets: &[RuleSet]) -> Result<Self, ConfigError> {
+        let rules = sets.iter().map(RuleSet::rules).sum();
+        if rules > FUNCTION_RULES_MAX {
+            return Err(ConfigError::TooMany { rules });
+        }
+        let mut program = Self {
+            chains: Vec::new(),
+            bases: Vec::new(),
+            rules: Vec::new(),
+            contents: Vec::new(),
+            limits: Vec::new(),
+        };
+        let mut seen = HashMap::new();
+        for set in sets {
+            program.add(set, &mut seen)?;
+        }
+        let mut first = 0;
+        for set in sets {
+            program.add_bases(set, first, &mut seen);
+            first += set.chains.len();
+        }
+        Ok(program)
+    }
+
+    fn add(&mut self, set: &RuleSet, seen: &mut HashMap<u64, u64>) -> Result<(), ConfigError> {
+        let first = self.chains.len();
+        for chain in &set.chains {
+            let mut compiled = Chain::default();
+            for rule in &chain.rules {
+                let words = set.in_words(rule);
+                let asks_state = |condition: &catena_rules::condition::Condition| {
+                    condition.subjects.contains(&Subject::State)
+                };
+                if rule.conditions().any(asks_state) {
+                    return Err(ConfigError::State { rule: words });
+                }
+                let number = self.number(words, &[&chain.name, &rule.text], seen);
+                let first_limit = self.limits.len();
+                let moved = |verdict: Verdict| match verdict {
+                    Verdict::Jump(chain) => Verdict::Jump(chain + first),
+                    Verdict::Goto(chain) => Verdict::Goto(chain + first),
+                    other => other,
+                };
+                let mut statements = rule.statements.clone();
+                for statement in &mut statements {
+                    match statement {
+                        Statement::Verdict(verdict) => *verdict = moved(*verdict),
+                        Statement::Limit(limit) => self.limits.push((number, limit.clone())),
+                        Statement::Match(_) | Statement::Count | Statement::Log(_) => {}
+                    }
+                }
+                compiled.rules.push(Compiled { number, statements, first_limit });
+            }
+            self.chains.push(compiled);
+        }
+        Ok(())
+    }
+
+    fn add_bases(&mut self, set: &RuleSet, first: usize, seen: &mut HashMap<u64, u64>) {
+        for base in &set.bases {
+            let Some(chain) = set.chains.get(base.chain) else { continue };
+            let (said, word) = match base.policy {
+                Policy::Accept => (Verdict::Accept, "ACCEPT"),
+                Policy::Drop => (Verdict::Drop, "DROP"),
+            };
+            let words =
+                format!("{} line {}, policy {word} of {}", set.file, chain.line, chain.name);
+            let rule = self.number(words, &["policy", &chain.name, word], seen);
+            let policy = Final { rule, said };
+            self.bases.push(Base { chain: base.chain + first, families: base.families, policy });
+        }
+    }
+
+    /// Gives a rule or policy its number.
+    fn number(
+        &mut self,
+        words: String,
+        content: &[&str],
+        seen: &mut HashMap<u64, u64>,
+    ) -> RuleNumber {
+        let hash = stable_hash(content);
+        let nth = seen.entry(hash).or_default();
+        self.contents.push(u128::from(hash) << 64 | u128::from(*nth));
+        *nth += 1;
+        self.rules.push(words);
+        u32::try_from(self.rules.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// All that rules ask and do.
+    pub(super) fn statements(&self) -> impl Iterator<Item = &Statement> {
+        self.chains.iter().flat_map(|chain| &chain.rules).flat_map(|rule| &rule.statements)
+    }
+
+    /// Can a packet end here?
+    pub(super) fn may_drop(&self) -> bool {
+        let ends = |verdict: &Verdict| matches!(verdict, Verdict::Drop | Verdict::Reject(_));
+        let mut statements = self.statements();
+        self.bases.iter().any(|base| ends(&base.policy.said))
+            || statements.any(|one| matches!(one, Statement::Verdict(verdict) if ends(verdict)))
+    }
+}
+
+/// A hash that is the same in every build: what a former data plane has exported is found by it (FNV-1a,
+/// Fowler, Noll, Vo).
+fn stable_hash(words: &[&str]) -> u64 {
+    let bytes = words.iter().flat_map(|word| word.bytes().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

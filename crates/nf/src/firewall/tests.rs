@@ -1,0 +1,196 @@
+//! Firewalls of written rule sets: verdicts, counters, answers, and profiles that the harness believes.
+
+use super::*;
+use crate::harness::traffic::{self, Shape};
+use crate::harness::verify;
+use crate::outcome::GeneratedKind;
+use crate::profile::StateScope;
+use catena_rules::rule_set::Families;
+use catena_rules::{ReadOptions, Side, iptables};
+use catena_wire::frame::FrameView;
+use catena_wire::scalar::{IpProtocol, MacAddr};
+use catena_wire::tcp::TcpFlags;
+
+fn rules(text: &str, families: Families) -> RuleSet {
+    let options = ReadOptions {
+        file: "edge.iptables".into(),
+        interfaces: [("eth0".to_owned(), Side::In), ("eth1".to_owned(), Side::Out)].into(),
+        ..ReadOptions::default()
+    };
+    iptables::read(text, families, &options).unwrap()
+}
+
+fn firewall(forward: &str) -> Firewall {
+    let set = |families| rules(&format!("*filter\n{forward}COMMIT\n"), families);
+    Firewall::new(&[set(Families::V4)]).unwrap()
+}
+
+fn shape() -> Shape {
+    Shape {
+        ends: ("10.0.0.1".parse().unwrap(), "10.0.1.2".parse().unwrap()),
+        protocol: IpProtocol::TCP,
+        ports: (40_000, 80),
+        flags: TcpFlags::SYN,
+        options: Vec::new(),
+        traffic_class: 0,
+        ttl: 64,
+        identification: 1,
+        payload: vec![7; 20],
+        vlan: None,
+        is_later_fragment: false,
+        macs: (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])),
+    }
+}
+
+fn decide(firewall: &mut Firewall, direction: Direction, shape: &Shape) -> (Verdict, Outcomes) {
+    let frame = shape.frame().unwrap();
+    let packet = Packet::read(&frame).unwrap();
+    let mut outcomes = Outcomes::default();
+    firewall.process(Time::default(), direction, &[packet], &mut outcomes);
+    (outcomes.verdicts()[0], outcomes)
+}
+
+/// Rules with their counts, in words.
+fn counts(firewall: &Firewall) -> Vec<(String, u64)> {
+    let mut counts = Vec::new();
+    firewall.report(&mut counts);
+    let words = (0..).map(|rule| firewall.rule_in_words(rule));
+    words
+        .map_while(|words| words)
+        .zip(counts)
+        .map(|(words, count)| (words, count.packets))
+        .collect()
+}
+
+const CHAINS: &str = ":FORWARD DROP [0:0]\n:web - [0:0]\n:log - [0:0]\n\
+    -A FORWARD -s 10.0.0.0/24 -p tcp -m tcp --dport 80 -j web\n\
+    -A FORWARD -j log\n\
+    -A FORWARD -i eth1 -p tcp -m tcp --sport 80 -j ACCEPT\n\
+    -A web -p tcp -m tcp --tcp-flags SYN SYN -j ACCEPT\n\
+    -A web -m ttl --ttl-lt 5 -j RETURN\n\
+    -A web -g log\n\
+    -A log -j LOG --log-prefix \"seen \"\n\
+    -A log -p udp -j REJECT\n\
+    -A log -p tcp -m tcp --dport 23 -j REJECT --reject-with tcp-reset\n";
+
+#[test]
+fn chains_lead_into_one_another_as_the_kernel_has_them() {
+    let mut firewall = firewall(CHAINS);
+    let lines = |firewall: &Firewall| -> Vec<u64> {
+        counts(firewall).into_iter().map(|(_, packets)| packets).collect()
+    };
+    let tcp = shape();
+    assert_eq!(decide(&mut firewall, Direction::Forward, &tcp).0, Verdict::Pass);
+    assert_eq!(lines(&firewall), [1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    // Neither SYN nor a short life: gone to `log`, whose end is that of `web`: back to FORWARD.
+    let ack = Shape { flags: TcpFlags::ACK, ..tcp.clone() };
+    let (verdict, outcomes) = decide(&mut firewall, Direction::Forward, &ack);
+    assert_eq!(verdict, Verdict::Drop(DropCause::Rule(9)), "the policy");
+    assert_eq!(outcomes.events().len(), 2, "from web and from FORWARD");
+    assert_eq!(lines(&firewall), [2, 1, 0, 1, 0, 1, 2, 0, 0, 0]);
+    assert!(firewall.rule_in_words(9).unwrap().contains("policy DROP of FORWARD"));
+    // Back through the second side.
+    let back = Shape { ports: (80, 40_000), ..ack.clone() };
+    assert_eq!(decide(&mut firewall, Direction::Backward, &back).0, Verdict::Pass);
+    assert!(decide(&mut firewall, Direction::Forward, &back).0 != Verdict::Pass);
+    // A version that no rule speaks of.
+    let v6 =
+        Shape { ends: ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap()), ..tcp };
+    let before = lines(&firewall);
+    assert_eq!(decide(&mut firewall, Direction::Forward, &v6).0, Verdict::Pass);
+    assert_eq!(lines(&firewall), before);
+}
+
+#[test]
+fn the_sender_of_a_rejected_packet_is_told() {
+    let mut firewall = firewall(CHAINS);
+    let telnet = Shape { ports: (40_000, 23), ..shape() };
+    let udp = Shape { protocol: IpProtocol::UDP, ..shape() };
+    for (shape, kind, protocol) in [
+        (telnet, GeneratedKind::TcpReset, IpProtocol::TCP),
+        (udp, GeneratedKind::Unreachable, IpProtocol::ICMP),
+    ] {
+        let (verdict, outcomes) = decide(&mut firewall, Direction::Forward, &shape);
+        assert!(matches!(verdict, Verdict::Drop(DropCause::Rule(_))));
+        let [(0, made)] = outcomes.generated() else { panic!("{:?}", outcomes.generated()) };
+        assert_eq!((made.kind, made.direction), (kind, Direction::Backward));
+        let view = FrameView::parse(outcomes.bytes(made.frame.clone())).unwrap();
+        assert_eq!(view.protocol, Some(protocol));
+        let flow = view.flow.unwrap();
+        assert_eq!((flow.source, flow.destination), (shape.ends.1, shape.ends.0));
+        assert_eq!((view.source, view.destination), (shape.macs.0, shape.macs.1));
+    }
+}
+
+#[test]
+fn a_dropped_packet_names_the_rule_in_its_users_words() {
+    let firewall = firewall(":FORWARD ACCEPT [0:0]\n-A FORWARD -p tcp -m tcp --dport 23 -j DROP\n");
+    let frame = Shape { ports: (9, 23), ..shape() }.frame().unwrap();
+    let packet = Packet::read(&frame).unwrap();
+    let answer = firewall.ask(Time::default(), Direction::Forward, &packet);
+    let Verdict::Drop(DropCause::Rule(rule)) = answer.verdict else { panic!("{answer:?}") };
+    assert_eq!(
+        firewall.rule_in_words(rule).unwrap(),
+        "edge.iptables line 3, -p tcp -m tcp --dport 23 -j DROP"
+    );
+    assert_eq!(counts(&firewall)[0].1, 0, "asking counts nothing");
+}
+
+#[test]
+fn a_super_frame_counts_as_the_packets_that_it_becomes() {
+    let mut firewall = firewall(":FORWARD ACCEPT [0:0]\n-A FORWARD -p tcp -j ACCEPT\n");
+    assert!(firewall.profile().takes_super_frames);
+    let frame = shape().frame().unwrap();
+    let packet = Packet { wire_packets: 40, wire_bytes: 60_000, ..Packet::read(&frame).unwrap() };
+    firewall.process(Time::default(), Direction::Forward, &[packet], &mut Outcomes::default());
+    let mut counts = Vec::new();
+    firewall.report(&mut counts);
+    assert_eq!(counts[0], RuleCount { packets: 40, bytes: 60_000 });
+}
+
+#[test]
+fn states_of_connections_are_refused_by_name() {
+    let text =
+        "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -m conntrack --ctstate NEW -j DROP\nCOMMIT\n";
+    let error = Firewall::new(&[rules(text, Families::V4)]).unwrap_err().to_string();
+    assert!(
+        error.starts_with("edge.iptables line 3, -m conntrack --ctstate NEW -j DROP"),
+        "{error}"
+    );
+}
+
+const LIMITED: &str = ":FORWARD ACCEPT [0:0]\n\
+    -A FORWARD -p udp -m limit --limit 1000/second --limit-burst 20 -j ACCEPT\n\
+    -A FORWARD -p udp -j DROP\n";
+const SIMPLE: &str = ":FORWARD DROP [0:0]\n:other - [0:0]\n\
+    -A FORWARD -s 10.0.0.0/23 -p tcp -m multiport --ports 80,443,22 -j ACCEPT\n\
+    -A FORWARD -p icmp -m icmp --icmp-type 8 -j ACCEPT\n\
+    -A FORWARD -m dscp --dscp 46 -j other\n\
+    -A FORWARD -p tcp -m tcp --tcp-option 2 -j LOG\n\
+    -A FORWARD -f -j ACCEPT\n\
+    -A other ! -d 10.0.1.0/24 -j ACCEPT\n";
+
+#[test]
+fn the_profile_of_each_rule_set_is_true() {
+    let inputs = traffic::draw(21, 10_000);
+    for (forward, scope, is_ordered) in [
+        (CHAINS, StateScope::Packet, false),
+        (LIMITED, StateScope::All, true),
+        (SIMPLE, StateScope::Packet, false),
+        (":FORWARD ACCEPT [0:0]\n", StateScope::Packet, false),
+    ] {
+        let proof = verify(|| firewall(forward), &inputs, 9)
+            .unwrap_or_else(|fault| panic!("{forward}{fault}"));
+        let profile = *firewall(forward).profile();
+        assert_eq!((profile.state, profile.is_ordered), (scope, is_ordered));
+        assert_eq!(profile.drops, proof.dropped > 0, "{forward}{proof:?}");
+        assert_eq!(profile.generates, proof.generated > 0, "{forward}{proof:?}");
+        assert_eq!(proof.packets, 10_000);
+    }
+    // Not more than the rules ask for.
+    let reads = firewall(SIMPLE).profile().reads.in_words().join(" ");
+    assert!(
+        !reads.contains("ip.ttl") && !reads.contains("payload") && reads.contains("ip.dscp"),
+        "{reads}"
+    );
+}

@@ -1,0 +1,218 @@
+//! What a function makes of the packets of a batch. Knows verdicts, patches, events and packets that were
+//! made; refuses to carry any of it out. Nothing allocates once the rows have grown to what batches need.
+
+use crate::packet::{Direction, Time};
+use crate::profile::Meta;
+use catena_wire::field::Field;
+use std::ops::Range;
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// It goes on.
+    #[default]
+    Pass,
+    /// It ends.
+    Drop(DropCause),
+}
+
+/// Why a packet ends in a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DropCause {
+    /// A rule says so, which has this number in [`crate::Function::rule_in_words`].
+    Rule(u32),
+    /// The function has no room for what the packet needs.
+    Full,
+}
+
+/// What a patch changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// Bits of a field.
+    Field(Field),
+    /// Metadata.
+    Meta(Meta),
+}
+
+/// A change of a packet: it names a field, not a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Patch {
+    /// What is changed.
+    pub part: Part,
+    /// The bits that are set, dirty even where they were so before.
+    pub mask: u128,
+    /// How they are set.
+    pub value: u128,
+}
+
+impl Patch {
+    /// All bits of a field.
+    #[must_use]
+    pub const fn of(field: Field, value: u128) -> Self {
+        Self { part: Part::Field(field), mask: field.all(), value }
+    }
+}
+
+/// Something that happened, for people or collectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Event {
+    /// When.
+    pub at: Time,
+    /// What.
+    pub kind: EventKind,
+    /// The rule, by its number.
+    pub rule: u32,
+}
+
+/// Kinds of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EventKind {
+    /// A rule says that the packet be told.
+    Logged,
+}
+
+/// A packet that a function made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Generated {
+    /// Why, by its name.
+    pub kind: GeneratedKind,
+    /// Which way it goes: forward it goes on behind its maker, backward it goes to where packets come
+    /// from.
+    pub direction: Direction,
+    /// Its frame, as a place in [`Outcomes::bytes`].
+    pub frame: Range<usize>,
+}
+
+/// Why functions make packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GeneratedKind {
+    /// Tells the sender of a rejected packet, by ICMP.
+    Unreachable,
+    /// Resets the connection of a rejected packet.
+    TcpReset,
+}
+
+/// What a function made of a batch.
+#[derive(Clone, Debug, Default)]
+pub struct Outcomes {
+    verdicts: Vec<Verdict>,
+    patches: Vec<(u32, Patch)>,
+    events: Vec<(u32, Event)>,
+    generated: Vec<(u32, Generated)>,
+    replaced: Vec<(u32, Range<usize>)>,
+    bytes: Vec<u8>,
+}
+
+impl Outcomes {
+    /// Forgets what is in it and begins a batch of so many packets, which all pass.
+    pub fn begin(&mut self, packets: usize) {
+        self.verdicts.clear();
+        self.verdicts.resize(packets, Verdict::Pass);
+        self.patches.clear();
+        self.events.clear();
+        self.generated.clear();
+        self.replaced.clear();
+        self.bytes.clear();
+    }
+
+    /// Ends a packet of the batch.
+    pub fn drop_packet(&mut self, packet: usize, cause: DropCause) {
+        if let Some(verdict) = self.verdicts.get_mut(packet) {
+            *verdict = Verdict::Drop(cause);
+        }
+    }
+
+    /// Changes a packet; of two patches of the same bits the later wins.
+    pub fn patch(&mut self, packet: usize, patch: Patch) {
+        self.patches.push((number(packet), patch));
+    }
+
+    /// Tells of a packet.
+    pub fn tell(&mut self, packet: usize, event: Event) {
+        self.events.push((number(packet), event));
+    }
+
+    /// Adds a packet because of one of the batch. `write` writes its frame into so many bytes and answers
+    /// its length; none: there is no such packet.
+    pub fn generate(
+        &mut self,
+        (packet, kind, direction): (usize, GeneratedKind, Direction),
+        bytes_max: usize,
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) -> bool {
+        let Some(frame) = self.put(bytes_max, write) else { return false };
+        self.generated.push((number(packet), Generated { kind, direction, frame }));
+        true
+    }
+
+    /// Puts another packet in the place of one of the batch. `write` as in [`Self::generate`].
+    pub fn replace(
+        &mut self,
+        packet: usize,
+        bytes_max: usize,
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) -> bool {
+        let Some(frame) = self.put(bytes_max, write) else { return false };
+        self.replaced.push((number(packet), frame));
+        true
+    }
+
+    fn put(
+        &mut self,
+        bytes_max: usize,
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) -> Option<Range<usize>> {
+        let start = self.bytes.len();
+        self.bytes.resize(start + bytes_max, 0);
+        let length = write(self.bytes.get_mut(start..).unwrap_or_default());
+        self.bytes.truncate(start + length.unwrap_or(0).min(bytes_max));
+        length.map(|_| start..self.bytes.len())
+    }
+
+    /// What becomes of each packet of the batch.
+    #[must_use]
+    pub fn verdicts(&self) -> &[Verdict] {
+        &self.verdicts
+    }
+
+    /// The patches, each with its packet's place in the batch.
+    #[must_use]
+    pub fn patches(&self) -> &[(u32, Patch)] {
+        &self.patches
+    }
+
+    /// The patches of one packet.
+    pub fn patches_of(&self, packet: usize) -> impl Iterator<Item = &Patch> {
+        let packet = number(packet);
+        self.patches.iter().filter(move |(of, _)| *of == packet).map(|(_, patch)| patch)
+    }
+
+    /// The events, each with its packet's place in the batch.
+    #[must_use]
+    pub fn events(&self) -> &[(u32, Event)] {
+        &self.events
+    }
+
+    /// Packets that were made, each with the place of the packet that caused it.
+    #[must_use]
+    pub fn generated(&self) -> &[(u32, Generated)] {
+        &self.generated
+    }
+
+    /// Packets in the place of others, as places in [`Self::bytes`].
+    #[must_use]
+    pub fn replaced(&self) -> &[(u32, Range<usize>)] {
+        &self.replaced
+    }
+
+    /// The bytes of packets that were made.
+    #[must_use]
+    pub fn bytes(&self, place: Range<usize>) -> &[u8] {
+        self.bytes.get(place).unwrap_or_default()
+    }
+}
+
+/// Batches are short.
+fn number(packet: usize) -> u32 {
+    u32::try_from(packet).unwrap_or(u32::MAX)
+}
