@@ -100,9 +100,10 @@ pub(crate) const fn mix_start(seed: u64) -> u64 {
 }
 
 /// The finaliser of `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number
-/// generators, 2014, variant 13 of Stafford's mixers).
+/// generators, 2014, variant 13 of Stafford's mixers): every input bit changes half of the output.
 #[inline]
-pub(crate) const fn mix(word: u64) -> u64 {
+#[must_use]
+pub const fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)

@@ -8,13 +8,13 @@
 //! packets decided by the first engine.
 
 use crate::engine::Engine;
-use crate::engine::collections::rendezvous::mix;
 use crate::engine::encap::{self, HeaderSide};
 use crate::engine::packet::{Origin, Packet, PortSlot, parse};
 use crate::engine::tables::Tables;
 use catena_model::TunnelKind;
 use catena_model::explain::{ExplainAt, FrameBytes};
 use catena_wire::ethernet::EthernetView;
+use catena_wire::flow::mix;
 use catena_wire::fragment::FragmentPlace;
 use catena_wire::frame::{Fragment, FrameView};
 use catena_wire::plain::PlainFrame;

@@ -3,6 +3,7 @@
 //! flows it gains or loses move. Knows numbers alone, hence uses no floating point.
 
 use catena_model::id::InstanceId;
+use catena_wire::flow::mix;
 
 /// Binary places of the logarithm; a share is exact to about one in 2^20.
 const LOG_FRACTION_BITS: u32 = 20;
@@ -50,16 +51,6 @@ fn negative_log2(number: u64) -> u64 {
         mantissa = (square >> carry) as u64;
     }
     (64 << LOG_FRACTION_BITS) - log2
-}
-
-/// The finalizer of the splitmix64 generator: every input bit changes half of the output.
-#[inline]
-pub(crate) fn mix(mut word: u64) -> u64 {
-    word ^= word >> 30;
-    word = word.wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word ^= word >> 27;
-    word = word.wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
 }
 
 #[cfg(test)]

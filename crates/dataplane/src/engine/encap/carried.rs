@@ -8,10 +8,10 @@
 //! than the newcomer's (`shares`), of it those unseen for longest first.
 
 use super::PathPosition;
-use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::shares::{Shares, must_yield};
 use catena_model::limits::NSH_CONTEXT_BYTES_MAX;
 use catena_model::{DropReason, PathId};
+use catena_wire::flow::mix;
 use std::cmp::Reverse;
 use std::fmt;
 use std::num::NonZeroU32;

@@ -6,12 +6,12 @@ use crate::engine::encap;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::packet::parse;
 use crate::engine::tables::Tables;
-use crate::engine::tables::classifier::{self, Failing};
 use catena_model::entry::RuleKey;
 use catena_model::explain::{RuleCondition, RuleVerdict};
 use catena_model::id::{ChainId, NetworkId};
 use catena_model::program::{RuleEntry, RulePlace};
 use catena_model::resource::{IpFamily, Transport};
+use catena_search::{Failing, has_ports};
 use catena_wire::flow::FlowKey;
 use catena_wire::frame::FrameView;
 
@@ -121,7 +121,7 @@ fn condition(
     flow: &FlowKey,
 ) -> RuleCondition {
     let wants = &rule.matches;
-    let ports = classifier::has_ports(flow);
+    let ports = has_ports(flow);
     let unread = RuleCondition::Malformed;
     match failing {
         Failing::Family => {

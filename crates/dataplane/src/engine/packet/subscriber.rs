@@ -6,9 +6,9 @@
 //! where a slice takes packets from is a frame judged by what is inside it: elsewhere what cannot
 //! be read is a frame as any other.
 
-use crate::engine::collections::rendezvous::mix;
 use catena_model::DropReason;
 use catena_model::limits::TUNNEL_LAYERS_MAX;
+use catena_wire::flow::mix;
 use catena_wire::frame::FrameView;
 use catena_wire::inside::{Inside, InsideError, InsideFault};
 use catena_wire::plain::PlainFrame;

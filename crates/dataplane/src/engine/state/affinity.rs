@@ -9,12 +9,11 @@
 
 use super::crowded::Crowded;
 use crate::engine::collections::places::Places;
-use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::shares::{Shares, must_yield};
 use catena_model::PathId;
 use catena_model::id::ChainId;
 use catena_model::limits::{PIN_IDLE_DRAINING_MS, SETUP_IDLE_MS};
-use catena_wire::flow::FlowKey;
+use catena_wire::flow::{FlowKey, mix};
 
 /// Places that a flow can have.
 const WAYS: usize = 8;

@@ -4,10 +4,10 @@
 //! A frame has one place, given by its digest and a seed that nobody outside knows, and a newer one
 //! takes it. What is forgotten so can be repeated once more, and is known again by that.
 
-use crate::engine::collections::rendezvous::mix;
 use crate::engine::tables::network::NetworkTable;
 use crate::engine::vector::Work;
 use crate::engine::vector::owner::Owner;
+use catena_wire::flow::mix;
 
 /// Frames remembered.
 const FRAMES_MAX: usize = 4_096;

@@ -21,14 +21,13 @@ mod passed;
 pub(crate) use held::{Held, Standing};
 
 use super::network_mac;
-use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::shares::{Holder, Shares, must_yield};
 use crate::engine::packet::index::UNTOLD_NETWORK;
 use crate::engine::packet::subscriber::Subscriber;
 use crate::engine::tables::port::PortTable;
 use crate::engine::vector::Work;
 use catena_model::DropReason;
-use catena_wire::flow::FlowKey;
+use catena_wire::flow::{FlowKey, mix};
 use catena_wire::fragment::FragmentPlace;
 use catena_wire::frame::{Fragment, FrameView};
 use catena_wire::scalar::{MacAddr, VlanId};

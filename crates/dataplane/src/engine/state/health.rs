@@ -16,7 +16,6 @@ mod board;
 pub use board::{Board, WatchDuty};
 
 use crate::engine::account::slots::Slots;
-use crate::engine::collections::rendezvous;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::InstancePlace;
@@ -27,7 +26,7 @@ use catena_model::limits::{
     PROBE_ANSWER_WAIT_MS, PROBE_GAP_MS, PROBE_PERIOD_MS, PROBES_UNANSWERED_MAX,
 };
 use catena_model::status::{Health as HealthState, InstanceHealth};
-use catena_wire::flow::FlowKey;
+use catena_wire::flow::{FlowKey, mix};
 use catena_wire::probe::ProbeMark;
 use catena_wire::scalar::MacAddr;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -257,7 +256,7 @@ impl Health {
                 watch.next_ns = now_ns + u64::from(number) % GROUPS * (PERIOD_NS / GROUPS);
             }
             if watch.next_ns <= now_ns {
-                let seal = rendezvous::mix(self.secret ^ rendezvous::mix(watch.serial));
+                let seal = mix(self.secret ^ mix(watch.serial));
                 due.push(Due {
                     watch: watch.index,
                     mark: ProbeMark { number: watch.serial, seal },
@@ -312,7 +311,7 @@ impl Health {
     /// Is it a mark that this engine made? If it came out of a port of the instance, the instance
     /// has let it through.
     pub(crate) fn saw_mark(&mut self, mark: ProbeMark, tables: &Tables, port: PortIndex) -> bool {
-        if mark.seal != rendezvous::mix(self.secret ^ rendezvous::mix(mark.number)) {
+        if mark.seal != mix(self.secret ^ mix(mark.number)) {
             return false;
         }
         let found = self.watches.iter_mut().find(|watch| watch.serial == mark.number);

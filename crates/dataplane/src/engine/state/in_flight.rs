@@ -10,8 +10,8 @@
 use super::crowded::Crowded;
 use super::proxy_flows::{FLOW_IDLE_NS, FLOW_INSIDE_NS, Payer, Visit};
 use crate::engine::collections::lists::Lists;
-use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::shares::{Holder, Shares, must_yield};
+use catena_wire::flow::mix;
 use std::collections::HashMap;
 
 /// Old records that one call puts away at most, so that no packet pays for many.

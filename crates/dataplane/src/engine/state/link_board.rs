@@ -10,10 +10,10 @@
 //!
 //! Without a key of the domain nobody can be known, so links are taken as they are.
 
-use crate::engine::collections::rendezvous::mix;
 use catena_model::account::LinkLife;
 use catena_model::limits::{HELLO_MISSES_MAX, HELLO_PERIOD_MS};
 use catena_model::topology::PortNumber;
+use catena_wire::flow::mix;
 use catena_wire::source_route::hello::{HELLO_BYTES, Hello, HelloKey};
 use std::array;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};

@@ -4,6 +4,7 @@
 use super::proxy_flows::Key;
 use crate::engine::tables::port::PortTable;
 use catena_model::program::{RewriteEntry, TupleField};
+use catena_search::has_ports;
 use catena_wire::flow::FlowKey;
 use catena_wire::scalar::PortRange;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -53,7 +54,7 @@ fn may_leave(entry: &RewriteEntry, flow: &FlowKey) -> bool {
     };
     leaves.source_prefix.is_none_or(|net| net.contains(&flow.source))
         && leaves.destination_prefix.is_none_or(|net| net.contains(&flow.destination))
-        && (!crate::engine::tables::classifier::has_ports(flow)
+        && (!has_ports(flow)
             || (is_in(leaves.source_ports, flow.source_port)
                 && is_in(leaves.destination_ports, flow.destination_port)))
 }

@@ -1,13 +1,12 @@
 //! What the proxies' memory knows packets by, and what it tells of them. Knows identities; refuses
 //! to know how long and where they are kept.
 
-use crate::engine::collections::rendezvous::mix;
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::index::UNTOLD_NETWORK;
 use crate::engine::vector::decision::Epoch;
 use catena_model::PathId;
 use catena_model::id::InstanceId;
-use catena_wire::flow::FlowKey;
+use catena_wire::flow::{FlowKey, mix};
 
 /// What a flow is known by: the port it will come out of, its network and five-tuple, and whose
 /// it is.

@@ -1,10 +1,10 @@
 //! What of a packet chooses its instance: the whole flow, or the fields that the function names.
 //! Knows fields; refuses to know instances.
 
-use super::classifier;
-use crate::engine::collections::rendezvous::mix;
 use catena_model::program::Balance;
 use catena_model::resource::FlowField;
+use catena_search::has_ports;
+use catena_wire::flow::mix;
 use catena_wire::frame::FrameView;
 use catena_wire::scalar::{IpProtocol, MacAddr};
 use std::net::IpAddr;
@@ -34,7 +34,7 @@ fn number(field: FlowField, view: &FrameView) -> Option<u128> {
         IpAddr::V6(v6) => v6.to_bits(),
     };
     let of = |protocol: IpProtocol| {
-        view.flow.filter(|flow| flow.protocol == protocol && classifier::has_ports(flow))
+        view.flow.filter(|flow| flow.protocol == protocol && has_ports(flow))
     };
     match field {
         FlowField::EthSrc => Some(mac(view.source)),

@@ -8,9 +8,9 @@
 //! passes only the way that all of those went.
 
 use super::{FRAGMENT_LIFETIME_NS, FragmentName, FragmentScope};
-use crate::engine::collections::rendezvous::mix;
 use crate::engine::collections::shares::{Holder, Shares, must_yield};
 use catena_model::PathId;
+use catena_wire::flow::mix;
 use std::num::NonZeroU32;
 use std::ops::Range;
 

@@ -1,11 +1,11 @@
 //! Which fields beside the flow rules look at, by the place where they take packets: what is remembered of
 //! a flow there is remembered of these, too. Knows bits of words; refuses to know what they stand for.
 
-use super::rule::Rule;
-use crate::engine::collections::rendezvous::mix;
-use crate::engine::collections::sharing::{Counted, SharedMap};
+use crate::engine::collections::sharing::Counted;
 use crate::engine::tables::slices::Scope;
 use catena_model::classifier::FieldWord;
+use catena_search::{Rule, SharedMap};
+use catena_wire::flow::mix;
 
 /// The fields that some rules look at.
 #[derive(Clone, Debug, Default)]

@@ -3,12 +3,8 @@
 //! outside their network; those at the end of a path stand apart.
 
 use super::masks::FieldMasks;
-use super::rule::{Failing, Rule};
-use super::search::{Asking, GROUP};
-use super::table::{Rank, Ranked};
-use super::tuples::Tuples;
 use super::wants::Wants;
-use crate::engine::collections::sharing::{Chunks, Numbers, SharedMap, Slab};
+use crate::engine::collections::sharing::{Chunks, Numbers, Slab};
 use crate::engine::encap::{PathPosition, Positions};
 use crate::engine::error::CompileError;
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
@@ -20,6 +16,7 @@ use catena_model::PathId;
 use catena_model::entry::RuleKey;
 use catena_model::id::PortId;
 use catena_model::program::{RuleEntry, RulePlace};
+use catena_search::{Asking, Failing, GROUP, Rank, Ranked, Rule, SharedMap, Tuples};
 use catena_wire::flow::FlowKey;
 use catena_wire::frame::FrameView;
 use imbl::{OrdMap, OrdSet};
@@ -54,7 +51,7 @@ pub(crate) struct Rules {
     numbers: Numbers,
     /// In their order.
     by_key: OrdMap<RuleKey, u32>,
-    tuples: Tuples,
+    tuples: Tuples<PathPosition>,
     /// What those that take packets of ports and networks ask for beside ports.
     wants: Wants,
     /// What they look at beside flows.
@@ -288,8 +285,9 @@ impl Rules {
         view: &FrameView,
         flow: &FlowKey,
     ) -> Option<(u32, PathPosition)> {
-        let [found] = self.tuples.find_each([Some(self.asking(places, view, flow))].into_iter());
-        found.map(|rule| (rule.number, rule.start))
+        let asked = [Some(self.asking(places, view, flow))].into_iter();
+        let [found] = self.tuples.find_each(asked, |_, _| true);
+        found.map(|rule| (rule.number, rule.tag))
     }
 
     /// As [`Self::find`] for the packets of a group: they wait for memory together.
@@ -298,8 +296,9 @@ impl Rules {
         packets: impl Iterator<Item = Option<AtPort<'p>>>,
     ) -> [Option<(u32, PathPosition)>; GROUP] {
         let asking = |(port, network, view, flow)| self.asking(places(port, network), view, flow);
-        let found = self.tuples.find_each(packets.map(|packet| packet.map(asking)));
-        found.map(|rule| rule.map(|rule| (rule.number, rule.start)))
+        let asked = packets.map(|packet| packet.map(asking));
+        let found = self.tuples.find_each(asked, |_, _| true);
+        found.map(|rule| rule.map(|rule| (rule.number, rule.tag)))
     }
 
     #[inline]
@@ -350,15 +349,15 @@ impl Rules {
     /// Hash tables that a packet may ask.
     #[cfg(test)]
     pub(super) fn tables(&self) -> usize {
-        self.tuples.len()
+        self.tuples.tables()
     }
 }
 
 impl Told {
-    fn ranked(&self, number: u32, place: Scope) -> Ranked {
+    fn ranked(&self, number: u32, place: Scope) -> Ranked<PathPosition> {
         let rank = Rank::from(u32::MAX - self.entry.priority) << 32 | Rank::from(self.label);
         let rule = Rule::compile(&self.entry.matches);
-        Ranked { rank, number, scope: place.0, start: self.start, rule }
+        Ranked { rank, number, scope: place.0, tag: self.start, rule }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Rules beside a walk over all of them.
 
 use super::rules::Rules;
-use super::search::GROUP;
 use crate::engine::collections::sharing::Slab;
 use crate::engine::encap::{Positions, Shape};
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
@@ -13,6 +12,7 @@ use catena_model::entry::RuleKey;
 use catena_model::id::{PortId, RuleId};
 use catena_model::program::{RuleEntry, RuleMatch, RulePlace};
 use catena_model::resource::{IpFamily, Transport};
+use catena_search::GROUP;
 use catena_wire::ethernet::{EthernetHeader, VlanTag};
 use catena_wire::flow::FlowKey;
 use catena_wire::frame::FrameView;

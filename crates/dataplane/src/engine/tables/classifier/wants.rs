@@ -2,11 +2,9 @@
 //! first of its packet, no more is seen. Knows rules without their ports, each kind once; refuses to
 //! know which rule it is.
 
-use super::rule::{Prefix, Rule, number};
-use crate::engine::collections::rendezvous::mix;
-use crate::engine::collections::sharing::{Hashed, SharedMap};
 use catena_model::resource::IpFamily;
-use catena_wire::flow::FlowKey;
+use catena_search::{Hashed, Prefix, Rule, SharedMap, number};
+use catena_wire::flow::{FlowKey, mix};
 use catena_wire::scalar::VlanId;
 
 /// Which bits of which fields a rule gives.
@@ -61,11 +59,11 @@ impl Wants {
         let protocol = rule.protocol.filter(|_| rule.family == IpFamily::Ipv4);
         let shape = Shape {
             family: rule.family,
-            source_bits: rule.source.bits,
-            destination_bits: rule.destination.bits,
+            source_bits: rule.source.bits(),
+            destination_bits: rule.destination.bits(),
             has_protocol: protocol.is_some(),
         };
-        let (source, destination) = (rule.source.base, rule.destination.base);
+        let (source, destination) = (rule.source.base(), rule.destination.base());
         let protocol = protocol.map_or(0, |protocol| protocol.0);
         Want { shape, scope, vlan: rule.vlan, protocol, source, destination }
     }

@@ -12,13 +12,14 @@ mod ranges;
 #[cfg(test)]
 mod tests;
 
-use crate::engine::collections::rendezvous::mix;
-use crate::engine::collections::sharing::{Chunks, Hashed, Numbers, SharedMap};
+use crate::engine::collections::sharing::{Chunks, Numbers};
 use crate::engine::packet::index::{NetworkIndex, PortIndex, SliceIndex};
 use catena_io::prefetch;
 use catena_model::program::{SliceMatch, SlicePathEntry, SlicePolicy};
 use catena_model::slice::SlicePlace;
 use catena_model::{PathId, SliceId};
+use catena_search::{Hashed, SharedMap};
+use catena_wire::flow::mix;
 use catena_wire::nsh::UserContext;
 use catena_wire::scalar::{Qfi, Teid, TunnelId};
 use imbl::OrdMap;
@@ -251,19 +252,6 @@ pub(crate) struct Slices {
     likes: SharedMap<PathId, u32>,
     /// How many take packets at each port or behind each chain, whether that is here or not.
     at: OrdMap<SlicePlace, u32>,
-}
-
-impl Hashed for PathId {
-    fn hash(&self) -> u64 {
-        mix(u64::from(self.0))
-    }
-}
-
-impl Hashed for SliceId {
-    fn hash(&self) -> u64 {
-        let (high, low) = self.0.as_u64_pair();
-        mix(mix(high) ^ low)
-    }
 }
 
 impl Slices {

@@ -9,11 +9,13 @@
 //! is better than all that follows, the search ends. Strangers may share a bucket: every rule in it is
 //! held against the packet.
 
-use super::rule::Rule;
-use super::search::{self, Asking};
-use super::table::{Ranked, Table};
-use super::words::Words;
+use crate::rule::Rule;
+use crate::search::{self, Asking};
+use crate::table::{Ranked, Table};
+use crate::words::Words;
 use catena_model::resource::IpFamily;
+use catena_wire::flow::FlowKey;
+use catena_wire::frame::FrameView;
 use catena_wire::scalar::PortRange;
 use std::sync::Arc;
 
@@ -24,7 +26,7 @@ const BITS_WITHOUT_PORTS: u16 = 24;
 
 /// Which bits of which fields a table asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tuple {
+pub(crate) struct Tuple {
     family: IpFamily,
     source: u8,
     destination: u8,
@@ -35,12 +37,13 @@ pub(super) struct Tuple {
 
 impl Tuple {
     /// All that a rule gives.
+    #[inline]
     fn of(rule: &Rule) -> Self {
         let one = |range: Option<PortRange>| range.is_some_and(|range| range.min() == range.max());
         Self {
             family: rule.family,
-            source: rule.source.bits,
-            destination: rule.destination.bits,
+            source: rule.source.bits(),
+            destination: rule.destination.bits(),
             has_protocol: rule.protocol.is_some(),
             has_source_port: one(rule.source_ports),
             has_destination_port: one(rule.destination_ports),
@@ -76,6 +79,7 @@ impl Tuple {
     }
 
     /// Does a rule that gives all of `other` give all that this asks for?
+    #[inline]
     fn is_within(self, other: Self) -> bool {
         self.family == other.family
             && self.source <= other.source
@@ -86,6 +90,7 @@ impl Tuple {
     }
 
     /// How much it asks for.
+    #[inline]
     fn weight(self) -> u32 {
         let flags = [self.has_protocol, self.has_source_port, self.has_destination_port];
         let flags: u32 = flags.into_iter().map(|flag| if flag { 16 } else { 0 }).sum();
@@ -93,29 +98,57 @@ impl Tuple {
     }
 
     /// What of a packet it asks for.
-    pub(super) fn mask(self) -> Words {
+    pub(crate) fn mask(self) -> Words {
         let tail = [self.has_protocol, self.has_source_port, self.has_destination_port];
         Words::mask(self.family, (self.source, self.destination), tail)
     }
 }
 
-/// All tables.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Tuples {
-    tables: Vec<Arc<Table>>,
+/// Rules, each in the table that its bits ask for. A copy shares what it has in common.
+#[derive(Clone, Debug)]
+pub struct Tuples<T> {
+    /// The one with the best rule first.
+    tables: Vec<Arc<Table<T>>>,
 }
 
-impl Tuples {
-    /// The first rule that each of some packets meets.
+impl<T> Default for Tuples<T> {
+    fn default() -> Self {
+        Self { tables: Vec::new() }
+    }
+}
+
+impl<T: Copy> Tuples<T> {
+    /// The first rule that a packet meets from one of these places, and that `accepts` takes for it.
     #[inline]
-    pub(super) fn find_each<'p, const N: usize>(
+    #[must_use]
+    pub fn find(
         &self,
-        asked: impl Iterator<Item = Option<Asking<'p>>>,
-    ) -> [Option<&Ranked>; N] {
-        search::find_each(&self.tables, asked)
+        scopes: [Option<u32>; 2],
+        view: &FrameView,
+        flow: &FlowKey,
+        accepts: impl Fn(&Ranked<T>) -> bool,
+    ) -> Option<&Ranked<T>> {
+        let asked = std::iter::once(Some(Asking { scopes, view, flow }));
+        let [found] = self.find_each(asked, |_, one| accepts(one));
+        found
     }
 
-    pub(super) fn insert(&mut self, new: Ranked) {
+    /// The same for each of some packets, [`GROUP`] at best: they wait for memory together. `accepts`
+    /// is asked last, and hears the packet's place among them; a rule that it refuses is none, and the
+    /// search goes on.
+    ///
+    /// [`GROUP`]: crate::GROUP
+    #[inline]
+    pub fn find_each<'p, const N: usize>(
+        &self,
+        asked: impl Iterator<Item = Option<Asking<'p>>>,
+        accepts: impl Fn(usize, &Ranked<T>) -> bool,
+    ) -> [Option<&Ranked<T>>; N] {
+        search::find_each(&self.tables, asked, accepts)
+    }
+
+    /// Takes a rule in. Of several with one rank, any may be found.
+    pub fn insert(&mut self, new: Ranked<T>) {
         let whole = Tuple::of(&new.rule);
         let roomy = self.roomy(new.scope, &new.rule, whole);
         let index = roomy.unwrap_or_else(|| self.new_table(whole));
@@ -125,18 +158,18 @@ impl Tuples {
 
     /// The table that asks for most of what the rule gives and has room for it.
     fn roomy(&self, scope: u32, rule: &Rule, whole: Tuple) -> Option<usize> {
-        let fits = |(_, table): &&(usize, &Arc<Table>)| {
+        let fits = |(_, table): &&(usize, &Arc<Table<T>>)| {
             table.tuple.is_within(whole)
                 && table.rules(table.key_of(scope, rule)).count() < BUCKET_MAX
         };
-        let tables: Vec<(usize, &Arc<Table>)> = self.tables.iter().enumerate().collect();
+        let tables: Vec<(usize, &Arc<Table<T>>)> = self.tables.iter().enumerate().collect();
         let roomy = tables.iter().filter(fits).max_by_key(|(_, table)| table.tuple.weight());
         roomy.map(|(index, _)| *index)
     }
 
     /// A table for rules that give this, or the one that asks for all of it, full or not.
     fn new_table(&mut self, whole: Tuple) -> usize {
-        let place = |tables: &[Arc<Table>], tuple: Tuple| {
+        let place = |tables: &[Arc<Table<T>>], tuple: Tuple| {
             tables.iter().position(|table| table.tuple == tuple)
         };
         let relaxed = whole.relaxed().into_iter();
@@ -148,10 +181,10 @@ impl Tuples {
         })
     }
 
-    /// Takes a rule out that is in one of the tables.
-    pub(super) fn remove(&mut self, scope: u32, number: u32, rule: &Rule) {
+    /// Takes the rule out that was put in for this scope with this number; it gives what it gave then.
+    pub fn remove(&mut self, scope: u32, number: u32, rule: &Rule) {
         let whole = Tuple::of(rule);
-        let holds = |table: &Arc<Table>| {
+        let holds = |table: &Arc<Table<T>>| {
             let key = table.tuple.is_within(whole).then(|| table.key_of(scope, rule))?;
             table.rules(key).any(|one| one.number == number).then_some(key)
         };
@@ -168,7 +201,8 @@ impl Tuples {
 
     /// The rules of a scope that may share packets with a rule; none: it gives less than some table asks
     /// for, so they may be anywhere in that one.
-    pub(super) fn near(&self, scope: u32, rule: &Rule) -> Option<Vec<u32>> {
+    #[must_use]
+    pub fn near(&self, scope: u32, rule: &Rule) -> Option<Vec<u32>> {
         let whole = Tuple::of(rule);
         let mut found = Vec::new();
         for table in self.tables.iter().filter(|table| table.tuple.family == whole.family) {
@@ -182,9 +216,9 @@ impl Tuples {
         Some(found)
     }
 
-    /// Tables there are.
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    /// Tables there are: as many as a packet asks that meets nothing.
+    #[must_use]
+    pub fn tables(&self) -> usize {
         self.tables.len()
     }
 }

@@ -1,7 +1,7 @@
 //! What of a packet or rule hash tables are asked for, as words that a mask is laid over. Knows bits;
 //! refuses to know what they stand for in a rule.
 
-use super::rule::number;
+use crate::rule::number;
 use catena_model::resource::IpFamily;
 use catena_wire::flow::FlowKey;
 use catena_wire::scalar::VlanId;
@@ -12,23 +12,24 @@ const PROTOCOL_BITS: u32 = 9;
 
 /// Protocol and ports; none: not asked for.
 #[derive(Clone, Copy)]
-pub(super) struct Tail {
-    pub(super) protocol: Option<u8>,
-    pub(super) source_port: Option<u16>,
-    pub(super) destination_port: Option<u16>,
+pub(crate) struct Tail {
+    pub(crate) protocol: Option<u8>,
+    pub(crate) source_port: Option<u16>,
+    pub(crate) destination_port: Option<u16>,
 }
 
 /// The words.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Words {
-    pub(super) family: IpFamily,
+pub(crate) struct Words {
+    pub(crate) family: IpFamily,
     /// Both addresses of IPv4 in the first, or those of IPv6.
     addresses: [u64; 4],
     tail: u64,
 }
 
 impl Words {
-    pub(super) fn new(family: IpFamily, source: u128, destination: u128, tail: Tail) -> Self {
+    #[inline]
+    pub(crate) fn new(family: IpFamily, source: u128, destination: u128, tail: Tail) -> Self {
         let high = |address: u128| (address >> 64) as u64;
         let addresses = match family {
             IpFamily::Ipv4 => [(source as u64) << 32 | destination as u64, 0, 0, 0],
@@ -43,7 +44,7 @@ impl Words {
 
     /// Those of a packet.
     #[inline]
-    pub(super) fn of(flow: &FlowKey) -> Self {
+    pub(crate) fn of(flow: &FlowKey) -> Self {
         let tail = Tail {
             protocol: Some(flow.protocol.0),
             source_port: Some(flow.source_port),
@@ -54,7 +55,7 @@ impl Words {
     }
 
     /// The mask that leaves these bits of the addresses, and these parts of the rest.
-    pub(super) fn mask(
+    pub(crate) fn mask(
         family: IpFamily,
         (source, destination): (u8, u8),
         [has_protocol, has_source_port, has_destination_port]: [bool; 3],
@@ -75,7 +76,7 @@ impl Words {
 
     /// What a table with this mask files them under. `start`: as [`start`] makes it.
     #[inline]
-    pub(super) fn key(&self, mask: &Self, start: u64) -> u64 {
+    pub(crate) fn key(&self, mask: &Self, start: u64) -> u64 {
         let word = |at: usize| self.addresses[at] & mask.addresses[at];
         let mut key = fold(start ^ word(0));
         if mask.family == IpFamily::Ipv6 {
@@ -87,7 +88,7 @@ impl Words {
 
 /// What every table asks for: where a packet is, and its VLAN.
 #[inline]
-pub(super) fn start(scope: u32, vlan: Option<VlanId>) -> u64 {
+pub(crate) fn start(scope: u32, vlan: Option<VlanId>) -> u64 {
     let vlan = vlan.map_or(0, |vlan| u64::from(vlan.get()) + 1);
     (u64::from(scope) << 16 | vlan).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -6,6 +6,8 @@
 //! the removed are left over.
 
 use catena_io::prefetch_whole;
+use catena_model::{PathId, SliceId};
+use catena_wire::flow::mix;
 use std::sync::Arc;
 
 /// Places of the smallest part.
@@ -13,15 +15,31 @@ const PLACES_MIN: usize = 4;
 
 /// A key that tells its hash: 64 bits, all of them good. Keys of outside origin need no seed: those
 /// who choose them are the planner and its user, not senders of packets.
-pub(crate) trait Hashed: Copy + Eq {
+pub trait Hashed: Copy + Eq {
+    /// Its hash.
     fn hash(&self) -> u64;
+}
+
+impl Hashed for PathId {
+    #[inline]
+    fn hash(&self) -> u64 {
+        mix(u64::from(self.0))
+    }
+}
+
+impl Hashed for SliceId {
+    #[inline]
+    fn hash(&self) -> u64 {
+        let (high, low) = self.0.as_u64_pair();
+        mix(mix(high) ^ low)
+    }
 }
 
 type Part<K, V> = Arc<[Option<(K, V)>]>;
 
 /// The map. Of its parts, a power of two, a change of one entry copies one.
 #[derive(Clone, Debug)]
-pub(crate) struct SharedMap<K, V, const PARTS: usize = 4_096> {
+pub struct SharedMap<K, V, const PARTS: usize = 4_096> {
     /// Empty while the map is: then it costs nothing to have one.
     parts: Vec<Part<K, V>>,
     len: usize,
@@ -34,16 +52,22 @@ impl<K, V, const PARTS: usize> Default for SharedMap<K, V, PARTS> {
 }
 
 impl<K: Hashed, V: Clone, const PARTS: usize> SharedMap<K, V, PARTS> {
-    pub(crate) fn len(&self) -> usize {
+    /// Entries in it.
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.len
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Is nothing in it?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
+    /// The value of a key.
     #[inline]
-    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+    #[must_use]
+    pub fn get(&self, key: &K) -> Option<&V> {
         let hash = key.hash();
         let part = self.parts.get(part_of::<PARTS>(hash))?;
         let place = find(part, key, hash)?;
@@ -53,7 +77,7 @@ impl<K: Hashed, V: Clone, const PARTS: usize> SharedMap<K, V, PARTS> {
     /// Asks the processor for the place of a key, if it is there. Worth it where much else is asked
     /// for before the key is looked up.
     #[inline]
-    pub(crate) fn prefetch(&self, key: &K) {
+    pub fn prefetch(&self, key: &K) {
         let hash = key.hash();
         let part = self.parts.get(part_of::<PARTS>(hash)).filter(|part| !part.is_empty());
         if let Some(place) = part.and_then(|part| part.get(place_of(hash, part.len()))) {
@@ -62,17 +86,17 @@ impl<K: Hashed, V: Clone, const PARTS: usize> SharedMap<K, V, PARTS> {
     }
 
     /// All values, in no order.
-    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+    pub fn values(&self) -> impl Iterator<Item = &V> {
         self.parts.iter().flat_map(|part| part.iter().flatten()).map(|(_, value)| value)
     }
 
     /// All keys, in no order.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &K> + Clone {
+    pub fn keys(&self) -> impl Iterator<Item = &K> + Clone {
         self.parts.iter().flat_map(|part| part.iter().flatten()).map(|(key, _)| key)
     }
 
     /// Puts a value in; answers the one before.
-    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         if self.parts.is_empty() {
             self.parts = vec![Arc::from(Vec::new()); PARTS];
         }
@@ -92,7 +116,7 @@ impl<K: Hashed, V: Clone, const PARTS: usize> SharedMap<K, V, PARTS> {
     }
 
     /// Takes a value out.
-    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+    pub fn remove(&mut self, key: &K) -> Option<V> {
         let hash = key.hash();
         let part = self.parts.get_mut(part_of::<PARTS>(hash))?;
         let mut hole = find(part, key, hash)?;
@@ -114,10 +138,12 @@ impl<K: Hashed, V: Clone, const PARTS: usize> SharedMap<K, V, PARTS> {
     }
 }
 
+#[inline]
 fn part_of<const PARTS: usize>(hash: u64) -> usize {
     (hash >> (u64::BITS - PARTS.trailing_zeros())) as usize
 }
 
+#[inline]
 fn place_of(hash: u64, places: usize) -> usize {
     usize::try_from(hash & (places as u64 - 1)).unwrap_or(0)
 }
@@ -203,7 +229,7 @@ mod tests {
         struct Number(u64);
         impl Hashed for Number {
             fn hash(&self) -> u64 {
-                crate::engine::collections::rendezvous::mix(self.0)
+                mix(self.0)
             }
         }
         let mut map: SharedMap<Number, u64> = SharedMap::default();

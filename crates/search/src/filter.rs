@@ -10,7 +10,7 @@ use std::sync::Arc;
 const BITS_PER_KEY: usize = 8;
 
 #[derive(Clone, Debug)]
-pub(super) struct Filter {
+pub(crate) struct Filter {
     /// A power of two of them.
     words: Arc<[u64]>,
     added: usize,
@@ -18,7 +18,7 @@ pub(super) struct Filter {
 
 impl Filter {
     /// A filter of these hashes, with room for as many again.
-    pub(super) fn of(hashes: impl Iterator<Item = u64> + Clone) -> Self {
+    pub(crate) fn of(hashes: impl Iterator<Item = u64> + Clone) -> Self {
         let bits = (hashes.clone().count() + 1) * 2 * BITS_PER_KEY;
         let words = vec![0; bits.div_ceil(64).next_power_of_two()].into();
         let mut filter = Self { words, added: 0 };
@@ -28,25 +28,27 @@ impl Filter {
 
     /// False: no key with this hash is in the table.
     #[inline]
-    pub(super) fn may_hold(&self, hash: u64) -> bool {
+    pub(crate) fn may_hold(&self, hash: u64) -> bool {
         let (word, bits) = self.place(hash);
         self.words.get(word).is_some_and(|word| word & bits == bits)
     }
 
     /// Asks the processor for what [`Self::may_hold`] reads.
     #[inline]
-    pub(super) fn prefetch(&self, hash: u64) {
+    pub(crate) fn prefetch(&self, hash: u64) {
         if let Some(word) = self.words.get(self.place(hash).0) {
             prefetch(word);
         }
     }
 
     /// Is it still as sure as it shall be?
-    pub(super) fn has_room(&self) -> bool {
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
         self.added * BITS_PER_KEY < self.words.len() * 64
     }
 
-    pub(super) fn add(&mut self, hash: u64) {
+    #[inline]
+    pub(crate) fn add(&mut self, hash: u64) {
         let (word, bits) = self.place(hash);
         Arc::make_mut(&mut self.words)[word] |= bits;
         self.added += 1;
@@ -63,7 +65,7 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::collections::rendezvous::mix;
+    use catena_wire::flow::mix;
 
     #[test]
     fn what_was_added_is_never_denied_and_most_of_the_rest_is() {

@@ -2,42 +2,44 @@
 //! needed, so that their waits for memory are one, and so are those of a group of packets. Knows one
 //! look-up; refuses to know how tables are made.
 
-use super::table::{Key, Rank, Ranked, Table};
-use super::words::{Words, start};
+use crate::table::{Key, Rank, Ranked, Table};
+use crate::words::{Words, start};
 use catena_wire::flow::FlowKey;
 use catena_wire::frame::FrameView;
 use std::sync::Arc;
 
 /// Packets that are asked for together: what they wait for fits in the nearest cache.
-pub(crate) const GROUP: usize = 16;
+pub const GROUP: usize = 16;
 /// Tables that are asked at once.
 const BLOCK: usize = 8;
 
 /// What is asked for a packet.
-#[derive(Clone, Copy)]
-pub(super) struct Asking<'p> {
+#[derive(Clone, Copy, Debug)]
+pub struct Asking<'p> {
     /// The places that it is at and from which rules take packets.
-    pub(super) scopes: [Option<u32>; 2],
-    pub(super) view: &'p FrameView,
-    pub(super) flow: &'p FlowKey,
+    pub scopes: [Option<u32>; 2],
+    /// What was read of it.
+    pub view: &'p FrameView,
+    /// Its flow.
+    pub flow: &'p FlowKey,
 }
 
 /// A packet on its way through the tables.
-struct Search<'t, 'p> {
+struct Search<'t, 'p, T> {
     asked: Asking<'p>,
     words: Words,
     /// Where the packet is now, and what that begins keys with.
     at: (u32, u64),
     /// The tables that are asked, the best first, and those behind them.
-    block: &'t [Arc<Table>],
-    rest: &'t [Arc<Table>],
+    block: &'t [Arc<Table<T>>],
+    rest: &'t [Arc<Table<T>>],
     keys: [Key; BLOCK],
     /// A bit for each table of the block that may hold a rule.
     hits: u32,
-    found: Option<&'t Ranked>,
+    found: Option<&'t Ranked<T>>,
 }
 
-impl<'t, 'p> Search<'t, 'p> {
+impl<'t, 'p, T: Copy> Search<'t, 'p, T> {
     #[inline]
     fn new(asked: Asking<'p>) -> Self {
         Self {
@@ -54,7 +56,7 @@ impl<'t, 'p> Search<'t, 'p> {
 
     /// Goes on to the next block of tables; false: no rule in any is better than what was found.
     #[inline]
-    fn enter(&mut self, tables: &'t [Arc<Table>]) -> bool {
+    fn enter(&mut self, tables: &'t [Arc<Table<T>>]) -> bool {
         while self.rest.first().is_none_or(|best| best.best >= self.bound()) {
             let Some(scope) = self.asked.scopes.iter_mut().find_map(Option::take) else {
                 self.block = &[];
@@ -83,9 +85,9 @@ impl<'t, 'p> Search<'t, 'p> {
         }
     }
 
-    /// Looks for a better rule in those.
+    /// Looks for a better rule in those that the packet may have.
     #[inline]
-    fn look(&mut self) {
+    fn look(&mut self, accepts: impl Fn(&Ranked<T>) -> bool) {
         let Asking { view, flow, .. } = self.asked;
         for (table, key) in self.hit() {
             if table.best >= self.bound() {
@@ -93,13 +95,14 @@ impl<'t, 'p> Search<'t, 'p> {
             }
             let better = table.rules(key).take_while(|one| one.rank < self.bound());
             let mut here = better.filter(|one| one.scope == self.at.0);
-            self.found = here.find(|one| one.rule.failing(view, flow).is_none()).or(self.found);
+            let meets = |one: &Ranked<T>| one.rule.failing(view, flow).is_none();
+            self.found = here.find(|one| meets(one) && accepts(one)).or(self.found);
         }
     }
 
     /// The tables that may hold a rule, and its key.
     #[inline]
-    fn hit(&self) -> impl Iterator<Item = (&'t Table, Key)> + use<'t> {
+    fn hit(&self) -> impl Iterator<Item = (&'t Table<T>, Key)> + use<'t, T> {
         let (block, keys, mut hits) = (self.block, self.keys, self.hits);
         std::iter::from_fn(move || {
             let at = hits.trailing_zeros() as usize;
@@ -114,13 +117,15 @@ impl<'t, 'p> Search<'t, 'p> {
     }
 }
 
-/// The first rule that each of some packets meets. `tables` stand in the order of their best rules.
+/// The first rule that each of some packets meets and that `accepts` takes for it, which hears the
+/// packet's place among them. `tables` stand in the order of their best rules.
 #[inline]
-pub(super) fn find_each<'t, 'p, const N: usize>(
-    tables: &'t [Arc<Table>],
+pub(crate) fn find_each<'t, 'p, T: Copy, const N: usize>(
+    tables: &'t [Arc<Table<T>>],
     asked: impl Iterator<Item = Option<Asking<'p>>>,
-) -> [Option<&'t Ranked>; N] {
-    let mut searches: [Option<Search<'_, '_>>; N] = [const { None }; N];
+    accepts: impl Fn(usize, &Ranked<T>) -> bool,
+) -> [Option<&'t Ranked<T>>; N] {
+    let mut searches: [Option<Search<'_, '_, T>>; N] = [const { None }; N];
     for (search, asked) in searches.iter_mut().zip(asked) {
         *search = asked.map(Search::new);
     }
@@ -130,7 +135,11 @@ pub(super) fn find_each<'t, 'p, const N: usize>(
             break;
         }
         searches.iter_mut().flatten().for_each(Search::ask);
-        searches.iter_mut().flatten().for_each(Search::look);
+        for (at, search) in searches.iter_mut().enumerate() {
+            if let Some(search) = search {
+                search.look(|one| accepts(at, one));
+            }
+        }
     }
     searches.map(|search| search?.found)
 }
