@@ -249,34 +249,46 @@ impl Shape {
     }
 }
 
-/// So many packets, a few microseconds apart, in both directions.
+/// So many packets, of flows and of answers to them, each with the way it goes.
 #[must_use]
-pub fn draw(seed: u64, packets: usize) -> Vec<Input> {
+pub fn shapes(seed: u64, packets: usize) -> Vec<(Shape, Direction)> {
     let mut random = Random::new(seed);
-    let mut inputs = Vec::with_capacity(packets);
-    let mut at = 0;
+    let mut drawn = Vec::with_capacity(packets);
     let mut former: Vec<Shape> = Vec::new();
-    while inputs.len() < packets {
+    while drawn.len() < packets {
         let shape = match former.get(random.below(2 * FORMER_MAX)) {
             Some(shape) => shape.follow(&mut random),
             None => Shape::draw(&mut random),
         };
-        let frame = shape.frame().filter(|frame| FrameView::parse(frame).is_ok());
-        let Some(frame) = frame else { continue };
+        let is_frame = shape.frame().is_some_and(|frame| FrameView::parse(&frame).is_ok());
+        if !is_frame {
+            continue;
+        }
         match former.get_mut(random.below(FORMER_MAX)) {
-            Some(place) => *place = shape,
-            None => former.push(shape),
+            Some(place) => *place = shape.clone(),
+            None => former.push(shape.clone()),
         }
         let is_back = random.below(3) == 0;
-        at += random.below(5) as u64 * 1_000;
-        inputs.push(Input {
-            at: Time(at),
-            direction: if is_back { Direction::Backward } else { Direction::Forward },
-            frame,
-            metadata: Metadata::default(),
-        });
+        drawn.push((shape, if is_back { Direction::Backward } else { Direction::Forward }));
     }
-    inputs
+    drawn
+}
+
+/// The same as frames, a few microseconds apart.
+#[must_use]
+pub fn draw(seed: u64, packets: usize) -> Vec<Input> {
+    let mut random = Random::new(!seed);
+    let mut at = 0;
+    let inputs = shapes(seed, packets).into_iter().filter_map(|(shape, direction)| {
+        at += random.below(5) as u64 * 1_000;
+        Some(Input {
+            at: Time(at),
+            direction,
+            frame: shape.frame()?,
+            metadata: Metadata::default(),
+        })
+    });
+    inputs.collect()
 }
 
 /// What packets have in common that may meet in a function's state of this scope.

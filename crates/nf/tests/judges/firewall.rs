@@ -1,0 +1,156 @@
+//! The firewall beside the kernel: what comes out of each, and what each rule has counted.
+
+use crate::router::Router;
+use crate::rule_sets;
+use catena_nf::Function;
+use catena_nf::firewall::Firewall;
+use catena_nf::function::RuleCount;
+use catena_nf::harness::traffic::{self, Random};
+use catena_nf::outcome::{Outcomes, Verdict};
+use catena_nf::packet::{Direction, Packet, Time};
+use catena_rules::rule_set::{Families, RuleSet};
+use catena_rules::{ReadOptions, Side, iptables};
+use catena_wire::field::{Field, UpperChecksum};
+use catena_wire::frame::FrameView;
+use std::collections::BTreeSet;
+
+/// Rule sets by chance; half of them of each version of IP.
+const SETS: u64 = 200;
+/// Packets for each of them.
+const PACKETS: usize = 110;
+
+/// Which tables of the kernel judge.
+#[derive(Clone, Copy)]
+struct Judge {
+    is_v6: bool,
+    /// Those of iptables itself, in place of nftables by its words. Of a later fragment nftables reads the
+    /// first bytes as if they were ports (kernel 6.18); iptables knows of none there, nor do we.
+    is_legacy: bool,
+}
+
+impl Judge {
+    /// The name of its program that does this.
+    fn program(self, does: &str) -> String {
+        let version = if self.is_v6 { "ip6tables" } else { "iptables" };
+        let tables = if self.is_legacy { "legacy" } else { "nft" };
+        format!("{version}-{tables}-{does}")
+    }
+}
+
+fn options() -> ReadOptions {
+    ReadOptions {
+        file: "judged".into(),
+        interfaces: [("one.in".to_owned(), Side::In), ("two.in".to_owned(), Side::Out)].into(),
+        ..ReadOptions::default()
+    }
+}
+
+/// Packets that a router forwards, told from one another by their number.
+fn packets(seed: u64, judge: Judge, count: usize) -> Vec<(Direction, Vec<u8>)> {
+    let drawn = traffic::shapes(seed, count * 5);
+    let is_asked = |shape: &traffic::Shape| {
+        shape.ends.0.is_ipv6() == judge.is_v6 && (judge.is_legacy || !shape.is_later_fragment)
+    };
+    let of_version = drawn.into_iter().filter(|(shape, _)| is_asked(shape));
+    let numbered = (1..).zip(of_version).take(count).map(|(number, (mut shape, direction))| {
+        shape.identification = number;
+        // A router decrements it before its rules are asked, and ends what has none left.
+        shape.ttl = shape.ttl.max(2);
+        shape.vlan = None;
+        shape.macs = Router::macs(direction);
+        (direction, shape.frame().expect("a frame"))
+    });
+    numbered.collect()
+}
+
+/// A frame as the kernel's rules see it: a router has decremented its TTL before.
+fn decremented(frame: &[u8]) -> Vec<u8> {
+    let (mut seen, view) = (frame.to_vec(), FrameView::parse(frame).expect("a packet"));
+    let ttl = Field::Ttl.read(frame, &view).expect("it has one") - 1;
+    let written = Field::Ttl.write(&mut seen, &view, (ttl, u128::MAX), UpperChecksum::Closed);
+    assert_eq!(written, Ok(true));
+    seen
+}
+
+/// The number of a packet.
+fn number(frame: &[u8]) -> Option<u128> {
+    let view = FrameView::parse(frame).ok()?;
+    let field = if view.flow?.source.is_ipv6() { Field::FlowLabel } else { Field::Identification };
+    field.read(frame, &view)
+}
+
+/// What the rules of `iptables-save -c` have counted, in the order of the chains and their rules.
+fn counted(saved: &str, set: &RuleSet) -> Vec<RuleCount> {
+    let of_chain = |name: &str| {
+        let start = format!("-A {name} ");
+        let lines = saved.lines().filter_map(|line| line.split_once("] "));
+        let own = lines.filter(|(_, rule)| rule.starts_with(&start) || *rule == start.trim_end());
+        let number = |digits: &str| digits.parse().expect("a number");
+        let count = |(count, _): (&str, &str)| {
+            let (packets, bytes) = count.trim_start_matches('[').split_once(':').expect("a count");
+            RuleCount { packets: number(packets), bytes: number(bytes) }
+        };
+        own.map(count).collect::<Vec<_>>()
+    };
+    set.chains.iter().flat_map(|chain| of_chain(&chain.name)).collect()
+}
+
+/// Holds the firewall of a rule set against the kernel's, and answers how many packets passed.
+fn judge(router: &Router, text: &str, judge: Judge, packets: &[(Direction, Vec<u8>)]) -> usize {
+    router.run(&judge.program("restore"), &[], text);
+    let families = if judge.is_v6 { Families::V6 } else { Families::V4 };
+    let set = iptables::read(text, families, &options())
+        .unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let mut firewall = Firewall::new(std::slice::from_ref(&set)).expect("a firewall");
+    let mut outcomes = Outcomes::default();
+    let mut passed = BTreeSet::new();
+    for (direction, frame) in packets {
+        router.send(*direction, frame);
+        let seen = decremented(frame);
+        let packet = Packet::read(&seen).expect("a packet");
+        firewall.process(Time::default(), *direction, &[packet], &mut outcomes);
+        if outcomes.verdicts() == [Verdict::Pass] {
+            passed.insert((*direction, number(frame).expect("a number")));
+        }
+    }
+    let came = router.collect(passed.len()).into_iter();
+    // What the kernel says of its own is no packet of ours.
+    let came: BTreeSet<_> = came
+        .filter_map(|(direction, frame)| Some((direction, number(&frame)?)))
+        .filter(|(_, number)| *number > 0)
+        .collect();
+    let saved = router.run(&judge.program("save"), &["-c"], "");
+    router.run(&judge.program("restore"), &[], "*filter\n:FORWARD ACCEPT [0:0]\nCOMMIT\n");
+    let words =
+        |at: usize| firewall.rule_in_words(u32::try_from(at).unwrap_or(0)).unwrap_or_default();
+    let mut counts = Vec::new();
+    firewall.report(&mut counts);
+    let kernel = counted(&saved, &set);
+    assert_eq!(kernel.len(), set.rules(), "{saved}");
+    for (at, (kernel, ours)) in kernel.iter().zip(&counts).enumerate() {
+        assert_eq!(ours, kernel, "{} of\n{text}", words(at));
+    }
+    let only_kernel: Vec<_> = came.difference(&passed).collect();
+    let only_ours: Vec<_> = passed.difference(&came).collect();
+    assert!(
+        only_kernel.is_empty() && only_ours.is_empty(),
+        "{only_kernel:?} {only_ours:?}\n{text}"
+    );
+    passed.len()
+}
+
+#[test]
+fn each_packet_and_each_counter_is_the_kernels() {
+    let router = Router::new("judge");
+    let mut random = Random::new(2_026);
+    let (mut sent, mut passed) = (0, 0);
+    for set in 0..SETS {
+        let by = Judge { is_v6: set % 2 == 1, is_legacy: set % 4 < 2 };
+        let text = rule_sets::iptables(&mut random, by.is_v6);
+        let packets = packets(set, by, PACKETS);
+        sent += packets.len();
+        passed += judge(&router, &text, by, &packets);
+    }
+    println!("{SETS} rule sets, {sent} packets, {passed} of them passed");
+    assert!(sent >= 20_000 && passed > sent / 10 && passed < sent * 9 / 10, "{sent} {passed}");
+}

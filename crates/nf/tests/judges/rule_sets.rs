@@ -1,0 +1,111 @@
+//! Rule sets by chance, as `iptables-restore` takes them: of what traffic shows, so that rules are met.
+
+use catena_nf::harness::traffic::Random;
+use std::fmt::Write;
+
+/// What a rule may ask, by its version of IP.
+fn conditions(random: &mut Random, is_v6: bool) -> String {
+    let mut text = String::new();
+    let not = |random: &mut Random| if random.below(5) == 0 { "! " } else { "" };
+    let net = |random: &mut Random| {
+        let (net, host) = (random.below(4), 1 + random.below(12));
+        match (is_v6, random.below(5)) {
+            (false, 0) => format!("10.0.{net}.{host}/32"),
+            (false, 1) => format!("10.0.{net}.0/24"),
+            (false, 2) => format!("10.0.{}.0/23", net & 2),
+            (false, 3) => format!("10.0.0.{host}/255.255.0.255"),
+            (false, _) => format!("10.0.{net}.{}/30", host & !3),
+            (true, 0) => format!("2001:db8:{net}::{host}/128"),
+            (true, 1) => format!("2001:db8:{net}::/48"),
+            (true, 2) => "2001:db8::/45".to_owned(),
+            (true, _) => format!("2001:db8:{net}::{}/126", host & !3),
+        }
+    };
+    for option in ["-s", "-d"] {
+        if random.below(3) == 0 {
+            let _ = write!(text, "{}{option} {} ", not(random), net(random));
+        }
+    }
+    if random.below(6) == 0 {
+        let side =
+            random.pick(&["-i one.in", "-o one.in", "-i two.in", "-o two.+"]).unwrap_or_default();
+        let _ = write!(text, "{}{side} ", not(random));
+    }
+    text += &protocol(random, is_v6);
+    let other = match (random.below(8), is_v6) {
+        (0, false) => "-m ttl --ttl-lt 64 ",
+        (0, true) => "-m hl --hl-gt 63 ",
+        (1, _) => "-m dscp --dscp 0x2e ",
+        (2, _) => "-m length --length 60:400 ",
+        (3, false) => "-m iprange --src-range 10.0.0.9-10.0.2.3 ",
+        (3, true) => "-m iprange ! --dst-range 2001:db8:1::-2001:db8:2::5 ",
+        (4, false) => "-f ",
+        _ => "",
+    };
+    text + other
+}
+
+fn protocol(random: &mut Random, is_v6: bool) -> String {
+    let not = if random.below(5) == 0 { "! " } else { "" };
+    let port = random.pick(&["80", "443", "22:53", ":100", "40000:", "8080"]).unwrap_or_default();
+    let ports = random.pick(&["80,443", "22:23,8080", "53,40000:50000"]).unwrap_or_default();
+    let name = random.pick(&["tcp", "udp"]).unwrap_or_default();
+    let icmp = if is_v6 { ("ipv6-icmp", "icmp6", "icmpv6") } else { ("icmp", "icmp", "icmp") };
+    match random.below(11) {
+        0 => format!("-p {name} -m {name} {not}--dport {port} "),
+        1 => format!("-p {name} -m {name} {not}--sport {port} "),
+        2 => format!("-p {name} -m multiport {not}--dports {ports} "),
+        3 => format!("-p {name} -m multiport {not}--ports {ports} "),
+        4 => format!("-p tcp -m tcp {not}--tcp-flags FIN,SYN,RST,ACK SYN "),
+        5 => format!("-p tcp -m tcp {not}--tcp-option 2 "),
+        6 => {
+            let (protocol, module, option) = icmp;
+            let kind = if is_v6 { ["128", "1/1", "3"] } else { ["8", "3/1", "11"] };
+            let kind = random.pick(&kind).unwrap_or_default();
+            format!("-p {protocol} -m {module} {not}--{option}-type {kind} ")
+        }
+        7 => format!("{not}-p {name} "),
+        8 => "-p 47 ".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn target(random: &mut Random, is_v6: bool, chains: &[String], is_tcp: bool) -> String {
+    let how = if is_v6 { "icmp6-adm-prohibited" } else { "icmp-admin-prohibited" };
+    match (random.below(12), chains.first()) {
+        (0..=2, _) => "-j ACCEPT".to_owned(),
+        (3 | 4, _) => "-j DROP".to_owned(),
+        (5, _) => "-j LOG --log-prefix \"seen: \"".to_owned(),
+        (6, _) if is_tcp => "-j REJECT --reject-with tcp-reset".to_owned(),
+        (6, _) => format!("-j REJECT --reject-with {how}"),
+        (7, _) => "-j RETURN".to_owned(),
+        (8, Some(_)) => format!("-g {}", chains[random.below(chains.len())]),
+        (9 | 10, Some(_)) => format!("-j {}", chains[random.below(chains.len())]),
+        _ => String::new(),
+    }
+}
+
+/// One rule set.
+pub(crate) fn iptables(random: &mut Random, is_v6: bool) -> String {
+    let policy = random.pick(&["ACCEPT", "DROP"]).unwrap_or_default();
+    let chains: Vec<String> = (0..random.below(4)).map(|at| format!("chain{at}")).collect();
+    let mut text =
+        format!("*filter\n:INPUT ACCEPT [0:0]\n:FORWARD {policy} [0:0]\n:OUTPUT ACCEPT [0:0]\n");
+    chains.iter().for_each(|chain| text += &format!(":{chain} - [0:0]\n"));
+    let mut rules = |chain: &str, led: &[String], text: &mut String| {
+        for _ in 0..1 + random.below(12) {
+            let asked = conditions(random, is_v6);
+            // The bucket never fills within a test: a burst, and then nothing.
+            let limit =
+                if random.below(12) == 0 { "-m limit --limit 2/hour --limit-burst 4 " } else { "" };
+            let is_tcp = asked.contains("-p tcp") && !asked.contains("! -p tcp");
+            let does = target(random, is_v6, led, is_tcp);
+            *text += &format!("-A {chain} {asked}{limit}{does}\n");
+        }
+    };
+    rules("FORWARD", &chains, &mut text);
+    for (at, chain) in chains.iter().enumerate() {
+        rules(chain, &chains[at + 1..], &mut text);
+    }
+    text + "COMMIT\n"
+}
