@@ -2,6 +2,7 @@
 //!
 //! Knows chains and how one leads into another. Refuses to know the languages they were written in.
 
+mod index;
 mod limit;
 mod profile;
 mod program;
@@ -21,6 +22,9 @@ use program::{Final, Program, RuleNumber};
 use walk::Effects;
 
 pub use program::ConfigError;
+
+/// Rules that end a chain from which on a search costs less than a look at each.
+const INDEXED_FROM: usize = 12;
 
 /// A firewall.
 #[derive(Clone, Debug)]
@@ -45,7 +49,11 @@ impl Firewall {
     /// # Errors
     /// When a rule asks for what the firewall does not follow, or there are too many rules in all.
     pub fn new(sets: &[RuleSet]) -> Result<Self, ConfigError> {
-        let program = Program::compile(sets)?;
+        Self::indexed(sets, INDEXED_FROM)
+    }
+
+    fn indexed(sets: &[RuleSet], from: usize) -> Result<Self, ConfigError> {
+        let program = Program::compile(sets, from)?;
         let rules = program.rules.len();
         let state = State {
             counts: vec![RuleCount::default(); rules],

@@ -1,6 +1,7 @@
 //! Rule sets as they are run: chains of numbered rules. Knows what is the same in two rule sets; refuses to
 //! know packets.
 
+use super::index::Index;
 use catena_model::limits::FUNCTION_RULES_MAX;
 use catena_rules::condition::Subject;
 use catena_rules::rule_set::{Families, Limit, Policy, RuleSet, Statement, Verdict};
@@ -80,6 +81,7 @@ pub(super) struct Base {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Chain {
     pub(super) rules: Vec<Compiled>,
+    pub(super) index: Option<Index>,
 }
 
 /// A rule.
@@ -92,7 +94,8 @@ pub(super) struct Compiled {
 }
 
 impl Program {
-    pub(super) fn compile(sets: &[RuleSet]) -> Result<Self, ConfigError> {
+    /// `indexed_from`: rules that end a chain from which on they are searched and not walked along.
+    pub(super) fn compile(sets: &[RuleSet], indexed_from: usize) -> Result<Self, ConfigError> {
         let rules = sets.iter().map(RuleSet::rules).sum();
         if rules > FUNCTION_RULES_MAX {
             return Err(ConfigError::TooMany { rules });
@@ -112,6 +115,9 @@ impl Program {
         for set in sets {
             program.add_bases(set, first, &mut seen);
             first += set.chains.len();
+        }
+        for chain in &mut program.chains {
+            chain.index = Index::of(&chain.rules, indexed_from);
         }
         Ok(program)
     }

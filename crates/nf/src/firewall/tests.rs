@@ -11,7 +11,7 @@ use catena_wire::frame::FrameView;
 use catena_wire::scalar::{IpProtocol, MacAddr};
 use catena_wire::tcp::TcpFlags;
 
-fn rules(text: &str, families: Families) -> RuleSet {
+fn read(text: &str, families: Families) -> RuleSet {
     let options = ReadOptions {
         file: "edge.iptables".into(),
         interfaces: [("eth0".to_owned(), Side::In), ("eth1".to_owned(), Side::Out)].into(),
@@ -21,7 +21,7 @@ fn rules(text: &str, families: Families) -> RuleSet {
 }
 
 fn firewall(forward: &str) -> Firewall {
-    let set = |families| rules(&format!("*filter\n{forward}COMMIT\n"), families);
+    let set = |families| read(&format!("*filter\n{forward}COMMIT\n"), families);
     Firewall::new(&[set(Families::V4)]).unwrap()
 }
 
@@ -152,7 +152,7 @@ fn a_super_frame_counts_as_the_packets_that_it_becomes() {
 fn states_of_connections_are_refused_by_name() {
     let text =
         "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -m conntrack --ctstate NEW -j DROP\nCOMMIT\n";
-    let error = Firewall::new(&[rules(text, Families::V4)]).unwrap_err().to_string();
+    let error = Firewall::new(&[read(text, Families::V4)]).unwrap_err().to_string();
     assert!(
         error.starts_with("edge.iptables line 3, -m conntrack --ctstate NEW -j DROP"),
         "{error}"
@@ -193,4 +193,60 @@ fn the_profile_of_each_rule_set_is_true() {
         !reads.contains("ip.ttl") && !reads.contains("payload") && reads.contains("ip.dscp"),
         "{reads}"
     );
+}
+
+/// Many rules that end the chain, and some that do not, of what traffic shows.
+fn many(rules: usize, seed: u64) -> String {
+    let mut random = traffic::Random::new(seed);
+    let mut text = ":FORWARD ACCEPT [0:0]\n:other - [0:0]\n".to_owned();
+    for _ in 0..rules {
+        let mut pick = |from: &[&str]| (*random.pick(from).unwrap()).to_owned();
+        let source = pick(&[
+            "",
+            "-s 10.0.0.0/24 ",
+            "-s 10.0.1.3/32 ",
+            "! -s 10.0.0.0/23 ",
+            "-s 10.0.0.5/255.255.0.255 ",
+        ]);
+        let to = pick(&[
+            "",
+            "-d 10.0.2.0/24 ",
+            "-d 10.0.3.8/30 ",
+            "-m iprange --dst-range 10.0.0.7-10.0.1.9 ",
+        ]);
+        let port = pick(&[
+            "",
+            "-p tcp -m tcp --dport 80 ",
+            "-p udp -m multiport --sports 53,100:9000 ",
+            "-p icmp ",
+        ]);
+        let other = pick(&["", "", "-m ttl --ttl-lt 64 ", "-m multiport ! --ports 22,80 "]);
+        let other =
+            if other.contains("ports") && !port.contains("tcp") { String::new() } else { other };
+        let does = pick(&["-j ACCEPT", "-j DROP", "-j RETURN", "-j LOG", "-j other", ""]);
+        text += &format!("-A FORWARD {source}{to}{port}{other}{does}\n");
+    }
+    text + "-A other -p tcp -m tcp --dport 443 -j DROP\n"
+}
+
+#[test]
+fn a_search_finds_what_a_look_at_each_rule_does() {
+    let inputs = traffic::draw(77, 4_000);
+    for (rules, seed) in [(1, 1), (13, 2), (40, 3), (300, 4), (300, 5)] {
+        let text = format!("*filter\n{}COMMIT\n", many(rules, seed));
+        let set = [read(&text, Families::V4)];
+        let [mut walked, mut searched] =
+            [usize::MAX, 1].map(|from| Firewall::indexed(&set, from).unwrap());
+        let mut outcomes = [Outcomes::default(), Outcomes::default()];
+        for input in &inputs {
+            let packet = Packet::read(&input.frame).unwrap();
+            for (firewall, outcomes) in [&mut walked, &mut searched].into_iter().zip(&mut outcomes)
+            {
+                firewall.process(input.at, input.direction, &[packet], outcomes);
+            }
+            assert_eq!(outcomes[0].verdicts(), outcomes[1].verdicts());
+            assert_eq!(outcomes[0].events(), outcomes[1].events());
+        }
+        assert_eq!(counts(&walked), counts(&searched));
+    }
 }

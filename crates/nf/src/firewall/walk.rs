@@ -1,7 +1,7 @@
 //! A packet's way through the chains. Knows what ends a rule, a chain and the whole; refuses to know what
 //! is counted where.
 
-use super::program::{Final, Program, RuleNumber};
+use super::program::{Chain, Compiled, Final, Program, RuleNumber};
 use super::values::value;
 use crate::packet::{Direction, Packet};
 use catena_rules::rule_set::{Statement, Verdict};
@@ -49,47 +49,92 @@ impl Program {
         packet: &Packet<'_>,
         effects: &mut impl Effects,
     ) -> Option<Final> {
-        for rule in &self.chains.get(chain)?.rules {
-            let mut limit = rule.first_limit;
-            for statement in &rule.statements {
-                let goes_on = match statement {
-                    Statement::Match(condition) => {
-                        condition.takes(|subject| value(packet, direction, subject))
-                    }
-                    Statement::Limit(_) => {
-                        limit += 1;
-                        effects.take(limit - 1)
-                    }
-                    Statement::Count => {
-                        effects.count(rule.number);
-                        true
-                    }
-                    Statement::Log(_) => {
-                        effects.tell(rule.number);
-                        true
-                    }
-                    Statement::Verdict(Verdict::Return) => return None,
-                    Statement::Verdict(Verdict::Goto(next)) => {
-                        return self.walk(*next, direction, packet, effects);
-                    }
-                    Statement::Verdict(Verdict::Jump(next)) => {
-                        let decided = self.walk(*next, direction, packet, effects);
-                        if decided.is_some() {
-                            return decided;
-                        }
-                        true
-                    }
-                    Statement::Verdict(said) => {
-                        return Some(Final { rule: rule.number, said: *said });
-                    }
-                };
-                if !goes_on {
-                    break;
+        let Chain { rules, index } = self.chains.get(chain)?;
+        let Some(index) = index else {
+            for rule in rules {
+                if let Step::Ends(end) = self.step(rule, direction, packet, effects) {
+                    return end;
                 }
+            }
+            return None;
+        };
+        let takes = |place: u32| {
+            rules.get(place as usize).is_some_and(|rule| takes(rule, direction, packet))
+        };
+        let ending = index.ending(&packet.view, takes);
+        let on_the_way = index.walked(ending.unwrap_or(u32::MAX)).chain(ending);
+        for rule in on_the_way.filter_map(|place| rules.get(place as usize)) {
+            if let Step::Ends(end) = self.step(rule, direction, packet, effects) {
+                return end;
             }
         }
         None
     }
+
+    /// What one rule does with a packet.
+    fn step(
+        &self,
+        rule: &Compiled,
+        direction: Direction,
+        packet: &Packet<'_>,
+        effects: &mut impl Effects,
+    ) -> Step {
+        let mut limit = rule.first_limit;
+        for statement in &rule.statements {
+            let goes_on = match statement {
+                Statement::Match(condition) => {
+                    condition.takes(|subject| value(packet, direction, subject))
+                }
+                Statement::Limit(_) => {
+                    limit += 1;
+                    effects.take(limit - 1)
+                }
+                Statement::Count => {
+                    effects.count(rule.number);
+                    true
+                }
+                Statement::Log(_) => {
+                    effects.tell(rule.number);
+                    true
+                }
+                Statement::Verdict(Verdict::Return) => return Step::Ends(None),
+                Statement::Verdict(Verdict::Goto(next)) => {
+                    return Step::Ends(self.walk(*next, direction, packet, effects));
+                }
+                Statement::Verdict(Verdict::Jump(next)) => {
+                    let decided = self.walk(*next, direction, packet, effects);
+                    if decided.is_some() {
+                        return Step::Ends(decided);
+                    }
+                    true
+                }
+                Statement::Verdict(said) => {
+                    return Step::Ends(Some(Final { rule: rule.number, said: *said }));
+                }
+            };
+            if !goes_on {
+                break;
+            }
+        }
+        Step::GoesOn
+    }
+}
+
+/// What comes of a rule.
+enum Step {
+    /// The next rule is asked.
+    GoesOn,
+    /// The chain ends; none: without a decision.
+    Ends(Option<Final>),
+}
+
+/// Does a packet meet all that a rule asks?
+#[inline]
+fn takes(rule: &Compiled, direction: Direction, packet: &Packet<'_>) -> bool {
+    rule.statements.iter().all(|statement| match statement {
+        Statement::Match(condition) => condition.takes(|subject| value(packet, direction, subject)),
+        _ => true,
+    })
 }
 
 /// What no rule speaks of goes on; there is no rule with this number.
