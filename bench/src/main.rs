@@ -10,6 +10,7 @@ mod client;
 mod engine;
 mod error;
 mod fabric;
+mod functions;
 mod growth;
 mod instructions;
 mod load;
@@ -47,6 +48,8 @@ enum Bench {
     Slices(slices::Options),
     /// The rule of a packet, among one and among a hundred thousand.
     Classifier(classifier::Options),
+    /// Bundled functions, in memory.
+    Functions(functions::Options),
     /// A switch that reads ways in frames, beside one that looks them up, in memory.
     SourceRoute(source_route::Options),
     /// Packets per second by one worker and by two, over memory.
@@ -81,6 +84,7 @@ impl Bench {
             Self::Engine(options) => !options.quick,
             Self::Slices(options) => !options.quick,
             Self::Classifier(options) => !options.quick,
+            Self::Functions(options) => !options.quick,
             Self::SourceRoute(options) => !options.quick,
             Self::Workers(options) => !options.quick,
             Self::ChainTcp(options) => !options.quick,
@@ -99,10 +103,11 @@ impl Bench {
 type Figures = fn() -> Vec<Figure>;
 
 /// Every benchmark and its figures; its results are in `results/NAME.json`.
-const BENCHES: [(&str, Figures); 9] = [
+const BENCHES: [(&str, Figures); 10] = [
     ("chain-tcp", chain_tcp::figures),
     ("classifier", classifier::figures),
     ("engine", engine::figures),
+    ("functions", functions::figures),
     ("growth", growth::figures),
     ("growth-one-port", growth::figures),
     ("openstack", openstack::figures),
@@ -129,6 +134,7 @@ fn measure(bench: &Bench, folder: &Path) -> Result<(), BenchError> {
         Bench::Openstack(options) => openstack::run(options, folder),
         Bench::Peers(options) => peers::run(options),
         Bench::Classifier(options) => classifier::run(options, folder),
+        Bench::Functions(options) => functions::run(options, folder),
         Bench::Engine(options) => engine::run(options, folder),
         Bench::Slices(options) => slices::run(options, folder),
         Bench::SourceRoute(options) => source_route::run(options, folder),

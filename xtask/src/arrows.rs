@@ -23,7 +23,22 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("agent", &["fastpath", "protocol", "model", "kernel", "wire"]),
     ("lab", &["kernel", "client", "io", "model", "wire"]),
     ("cli", &["controller", "agent", "dataplane", "lab", "kernel", "client", "model"]),
-    ("bench", &["client", "dataplane", "fastpath", "io", "kernel", "lab", "model", "plan", "wire"]),
+    (
+        "bench",
+        &[
+            "client",
+            "dataplane",
+            "fastpath",
+            "io",
+            "kernel",
+            "lab",
+            "model",
+            "nf",
+            "plan",
+            "rules",
+            "wire",
+        ],
+    ),
     ("rig", &["dataplane", "io", "model", "plan", "wire"]),
     (
         "targets",

@@ -2,7 +2,7 @@
 //! rules themselves (uncached), and of an engine whose flows are known, a whole packet from port to
 //! tunnel (cached).
 
-mod rules;
+pub(crate) mod rules;
 
 use crate::engine::site::{FIRST_PATH, Hop, Seat, program};
 use crate::engine::{cpu_ns, known_flows, wrong};

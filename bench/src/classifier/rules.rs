@@ -26,10 +26,10 @@ const SERVICES: u32 = 64;
 const STRAY: u32 = 16;
 
 /// Numbers without pattern (SplitMix64).
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -40,7 +40,7 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    pub(super) fn below(&mut self, bound: u32) -> u32 {
+    pub(crate) fn below(&mut self, bound: u32) -> u32 {
         ((u64::from(bound) * (self.next() >> 32)) >> 32) as u32
     }
 
@@ -84,7 +84,7 @@ const DESTINATIONS: [(u32, (u32, u32)); 4] =
     [(45, (32, 32)), (35, (24, 31)), (15, (16, 23)), (5, (8, 15))];
 
 /// One rule of an access list.
-pub(super) fn rule(random: &mut Random, port: PortId) -> RuleMatch {
+pub(crate) fn rule(random: &mut Random, port: PortId) -> RuleMatch {
     let transport =
         random.by_share(&[(60, Some(Transport::Tcp)), (30, Some(Transport::Udp)), (10, None)]);
     let high = PortRange::new(1_024, u16::MAX).ok();
@@ -118,7 +118,7 @@ fn weight(rule: &RuleMatch) -> u32 {
 }
 
 /// So many rules, the most specific first.
-pub(super) fn rules(count: usize, port: PortId, path: PathId) -> Vec<RuleEntry> {
+pub(crate) fn rules(count: usize, port: PortId, path: PathId) -> Vec<RuleEntry> {
     let mut random = Random::new(0x0c1a_55be);
     let mut all: Vec<RuleMatch> = (0..count).map(|_| rule(&mut random, port)).collect();
     all.sort_by_key(|rule| std::cmp::Reverse(weight(rule)));
@@ -127,7 +127,7 @@ pub(super) fn rules(count: usize, port: PortId, path: PathId) -> Vec<RuleEntry> 
 }
 
 /// A rule at a place of the list.
-pub(super) fn entry(number: u32, matches: RuleMatch, path: PathId, count: u32) -> RuleEntry {
+pub(crate) fn entry(number: u32, matches: RuleMatch, path: PathId, count: u32) -> RuleEntry {
     RuleEntry {
         id: RuleId(Uuid::from_u128(0x7000_0000 + u128::from(number))),
         name: format!("rule{number}"),
@@ -149,7 +149,7 @@ fn within(net: Option<IpNet>, random: &mut Random) -> u32 {
 }
 
 /// A packet that meets the rule, as far as no other takes it.
-pub(super) fn packet(rule: &RuleMatch, random: &mut Random) -> Result<Vec<u8>, BenchError> {
+pub(crate) fn packet(rule: &RuleMatch, random: &mut Random) -> Result<Vec<u8>, BenchError> {
     let stray = random.below(STRAY) == 0;
     let (source, destination) = match stray {
         true => (random.address(), random.address()),
@@ -204,7 +204,7 @@ fn frame(
 }
 
 /// Does a packet meet a rule? The reference, written down once more.
-pub(super) fn meets(rule: &RuleMatch, view: &FrameView) -> bool {
+pub(crate) fn meets(rule: &RuleMatch, view: &FrameView) -> bool {
     let Some(flow) = view.flow else { return false };
     let inside = |net: Option<IpNet>, address: IpAddr| net.is_none_or(|net| net.contains(&address));
     let port = |range: Option<PortRange>, port| range.is_none_or(|range| range.contains(port));
