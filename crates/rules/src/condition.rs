@@ -120,6 +120,20 @@ impl Test {
         Self::In(joined)
     }
 
+    /// Those whose bits under `mask` are `value`, of a subject with the bits `all`.
+    #[must_use]
+    pub fn under_mask(mask: u128, value: u128, all: u128) -> Self {
+        let (mask, free) = (mask & all, !mask & all);
+        if value & !mask != 0 {
+            return Self::In(Vec::new());
+        }
+        // Free bits that are all below the others make a range.
+        if free.wrapping_add(1) & free == 0 {
+            return Self::In(vec![Range { first: value, last: value | free }]);
+        }
+        Self::Bits { mask, value }
+    }
+
     /// One value.
     #[must_use]
     pub fn equals(value: u128) -> Self {
@@ -187,6 +201,43 @@ impl Condition {
     }
 }
 
+/// One condition on several subjects at once: their values must be one of the tuples; of a packet that
+/// lacks one of the subjects, it never holds, negated or not.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TupleCondition {
+    /// What it is about, each once for its place in the tuples.
+    pub subjects: Vec<Subject>,
+    /// The tuples, each a range for each subject; they may overlap.
+    pub tuples: Vec<Vec<Range>>,
+    /// Are they those that must not be?
+    pub is_negated: bool,
+}
+
+impl TupleCondition {
+    /// Does a packet meet it, whose values are these?
+    #[must_use]
+    pub fn takes(&self, value: impl FnMut(Subject) -> Option<u128>) -> bool {
+        values_of(&self.subjects, value).is_some_and(|values| {
+            let is_met = self.tuples.iter().any(|ranges| are_in(&values, ranges));
+            is_met != self.is_negated
+        })
+    }
+}
+
+/// The values of all subjects; none: one is not there.
+pub(crate) fn values_of(
+    subjects: &[Subject],
+    value: impl FnMut(Subject) -> Option<u128>,
+) -> Option<Vec<u128>> {
+    subjects.iter().copied().map(value).collect()
+}
+
+/// Is each value in the range at its place?
+pub(crate) fn are_in(values: &[u128], ranges: &[Range]) -> bool {
+    values.len() == ranges.len()
+        && values.iter().zip(ranges).all(|(value, range)| range.contains(*value))
+}
+
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -226,6 +277,35 @@ mod tests {
             assert_eq!(condition.takes(|_| Some(80)), !is_negated);
             assert_eq!(condition.takes(|_| Some(81)), is_negated);
         }
+    }
+
+    #[test]
+    fn tuples_ask_for_all_of_their_values_at_once() {
+        let subjects =
+            vec![Subject::Field(Field::Protocol), Subject::Field(Field::DestinationPort)];
+        let web = vec![Range::one(6), Range { first: 80, last: 81 }];
+        let names = vec![Range::one(17), Range::one(53)];
+        let one = TupleCondition { subjects, tuples: vec![web, names], is_negated: false };
+        let none = TupleCondition { is_negated: true, ..one.clone() };
+        let packet = |protocol: u128, port: Option<u128>| {
+            move |subject| match subject {
+                Subject::Field(Field::Protocol) => Some(protocol),
+                _ => port,
+            }
+        };
+        assert!(one.takes(packet(6, Some(81))) && !none.takes(packet(6, Some(81))));
+        assert!(!one.takes(packet(17, Some(80))) && none.takes(packet(17, Some(80))));
+        assert!(!one.takes(packet(1, None)) && !none.takes(packet(1, None)));
+    }
+
+    #[test]
+    fn masks_make_ranges_where_they_can() {
+        let range = |first, last| Test::In(vec![Range { first, last }]);
+        assert_eq!(Test::under_mask(0xff00, 0x1200, 0xffff), range(0x1200, 0x12ff));
+        assert_eq!(Test::under_mask(0xffff, 5, 0xffff), range(5, 5));
+        assert_eq!(Test::under_mask(0, 0, 0xffff), range(0, 0xffff));
+        assert_eq!(Test::under_mask(2, 2, 0xffff), Test::Bits { mask: 2, value: 2 });
+        assert_eq!(Test::under_mask(2, 3, 0xffff), Test::In(Vec::new()));
     }
 
     #[test]

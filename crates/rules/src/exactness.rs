@@ -19,6 +19,8 @@ impl Rule {
         let depends = self.statements.iter().any(|statement| match statement {
             Statement::Limit(_) => true,
             Statement::Match(condition) => condition.subjects.contains(&Subject::State),
+            Statement::MatchTuple(condition) => condition.subjects.contains(&Subject::State),
+            Statement::Map(map) => map.subjects.contains(&Subject::State),
             Statement::Count | Statement::Log(_) | Statement::Verdict(_) => false,
         });
         if depends { Exactness::Wider } else { Exactness::Exact }

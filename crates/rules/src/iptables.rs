@@ -4,43 +4,23 @@
 //! and OUTPUT are read, so that their mistakes are told, and never applied; other tables belong to
 //! other functions.
 
-mod check;
 mod matches;
 mod targets;
 #[cfg(test)]
 mod tests;
 mod words;
 
+use crate::check;
 use crate::error::{Lint, RuleError, Skipped};
 use crate::options::{ReadOptions, Unsupported};
+use crate::refusal::Refusal;
 use crate::rule_set::{Base, Chain, ChainIndex, Families, Policy, Rule, RuleSet};
-use catena_model::limits::{FUNCTION_CONFIG_BYTES_MAX, FUNCTION_RULES_MAX};
 use words::Words;
 
 /// The chain that forwarded packets meet.
 const FORWARD: &str = "FORWARD";
 /// Chains that the kernel has by itself.
 const BUILT_IN: [&str; 3] = ["INPUT", FORWARD, "OUTPUT"];
-
-/// What went wrong in a line, before it is known which.
-pub(crate) struct Refusal {
-    what: String,
-    advice: String,
-    may_be_skipped: bool,
-}
-
-impl Refusal {
-    /// Something that no rule may say.
-    pub(crate) fn wrong(what: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { what: what.into(), advice: advice.into(), may_be_skipped: false }
-    }
-
-    /// Something that is not supported.
-    pub(crate) fn unsupported(what: impl Into<String>) -> Self {
-        let advice = "take the rule out, or say 'unsupported: skip' to leave such rules out".into();
-        Self { what: what.into(), advice, may_be_skipped: true }
-    }
-}
 
 /// Reads a rule set of one version of IP, or of both alike.
 ///
@@ -56,20 +36,17 @@ pub fn read(text: &str, families: Families, options: &ReadOptions) -> Result<Rul
         policies: Vec::new(),
         set: RuleSet { file: options.file.clone(), ..RuleSet::default() },
     };
-    if text.len() > FUNCTION_CONFIG_BYTES_MAX {
-        let what = format!("it has {} bytes of at most {FUNCTION_CONFIG_BYTES_MAX}", text.len());
-        return Err(reader.error(0, Refusal::wrong(what, "split it among several functions")));
-    }
+    check::bytes(text).map_err(|refusal| refusal.at(0, options))?;
     // A chain may be led to before its own rules stand: the names come first.
     for (line, words) in (1..).zip(text.lines()) {
-        reader.declare(line, words).map_err(|refusal| reader.error(line, refusal))?;
+        reader.declare(line, words).map_err(|refusal| refusal.at(line, options))?;
     }
     reader.table = None;
     for (line, words) in (1..).zip(text.lines()) {
         if let Err(refusal) = reader.line(line, words) {
             let may_skip = options.unsupported == Unsupported::Skip && refusal.may_be_skipped;
             if !may_skip {
-                return Err(reader.error(line, refusal));
+                return Err(refusal.at(line, options));
             }
             let text = words.trim().to_owned();
             reader.set.skipped.push(Skipped { line, text, what: refusal.what });
@@ -95,11 +72,6 @@ struct Reader<'o> {
 }
 
 impl Reader<'_> {
-    fn error(&self, line: u32, refusal: Refusal) -> RuleError {
-        let Refusal { what, advice, may_be_skipped } = refusal;
-        RuleError { file: self.options.file.clone(), line, what, advice, may_be_skipped }
-    }
-
     /// Enters or leaves a table; true: that was all of the line.
     fn enters(&mut self, text: &str) -> bool {
         if let Some(name) = text.strip_prefix('*') {
@@ -196,12 +168,7 @@ impl Reader<'_> {
         let led = |name: &str| self.index(name).filter(|_| !BUILT_IN.contains(&name));
         targets::read(&mut words, self.is_v6_only, led, &mut statements)?;
         self.chains[chain].rules.push(Rule { line, text, statements });
-        let rules: usize = self.chains.iter().map(|chain| chain.rules.len()).sum();
-        if rules > FUNCTION_RULES_MAX {
-            let what = format!("there are more than {FUNCTION_RULES_MAX} rules");
-            return Err(Refusal::wrong(what, "split them among several functions"));
-        }
-        Ok(())
+        check::rules(self.chains.iter().map(|chain| chain.rules.len()).sum())
     }
 
     fn index(&self, name: &str) -> Option<ChainIndex> {
@@ -209,10 +176,11 @@ impl Reader<'_> {
     }
 
     fn finish(mut self, families: Families) -> Result<RuleSet, RuleError> {
-        check::loops(&self.chains).map_err(|(line, refusal)| self.error(line, refusal))?;
+        check::loops(&self.chains).map_err(|(line, refusal)| refusal.at(line, self.options))?;
         let Some(forward) = self.index(FORWARD) else {
             let advice = "a rule set of the firewall has a line ':FORWARD ACCEPT [0:0]' in *filter";
-            return Err(self.error(0, Refusal::wrong("there is no chain FORWARD", advice)));
+            let refusal = Refusal::wrong("there is no chain FORWARD", advice);
+            return Err(refusal.at(0, self.options));
         };
         let local = self.chains.iter().zip(&self.policies);
         let local =

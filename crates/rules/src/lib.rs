@@ -5,11 +5,15 @@
 //! them, and to read files: text comes in, a [`RuleSet`] or a [`RuleError`] with its line goes out.
 #![forbid(unsafe_code)]
 
+mod check;
 pub mod condition;
 mod error;
 pub mod exactness;
+mod interfaces;
 pub mod iptables;
+pub mod nft;
 pub mod options;
+mod refusal;
 pub mod rule_set;
 
 pub use error::{Lint, RuleError, Skipped};

@@ -1,6 +1,6 @@
 //! The one form: chains of rules, each a row of conditions, what it does on the way, and a verdict.
 
-use crate::condition::Condition;
+use crate::condition::{Condition, Range, Subject, TupleCondition, are_in, values_of};
 use crate::error::{Lint, Skipped};
 
 /// A chain's place among those of its rule set.
@@ -92,6 +92,8 @@ pub struct Rule {
 pub enum Statement {
     /// Goes on if the packet is such.
     Match(Condition),
+    /// Goes on if several values of the packet are such at once.
+    MatchTuple(TupleCondition),
     /// Goes on if there is a token, and takes it.
     Limit(Limit),
     /// Counts the packet.
@@ -100,6 +102,36 @@ pub enum Statement {
     Log(String),
     /// What becomes of it.
     Verdict(Verdict),
+    /// What becomes of it by its values; the rule ends where they are in no entry.
+    Map(VerdictMap),
+}
+
+/// Verdicts by the values of packets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct VerdictMap {
+    /// Whose values are looked up.
+    pub subjects: Vec<Subject>,
+    /// The entries: the first that has the values decides.
+    pub entries: Vec<MapEntry>,
+}
+
+/// What becomes of packets with these values.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MapEntry {
+    /// A range for each subject.
+    pub values: Vec<Range>,
+    /// What becomes of them; none: the rule goes on.
+    pub verdict: Option<Verdict>,
+}
+
+impl VerdictMap {
+    /// The entry that decides about a packet, whose values are these; none: no entry has them, or the
+    /// packet lacks one of the subjects.
+    #[must_use]
+    pub fn entry(&self, value: impl FnMut(Subject) -> Option<u128>) -> Option<&MapEntry> {
+        let values = values_of(&self.subjects, value)?;
+        self.entries.iter().find(|entry| are_in(&values, &entry.values))
+    }
 }
 
 /// A bucket of tokens. Packets pass while there are some; with `is_over`, while there are none.
@@ -139,6 +171,14 @@ pub enum Reject {
     Icmp(u8),
     /// By an ICMPv6 message, destination unreachable, with this code.
     IcmpV6(u8),
+    /// By the message of the packet's version of IP: `v4` as [`Reject::Icmp`], `v6` as
+    /// [`Reject::IcmpV6`].
+    OfVersion {
+        /// The code of ICMP.
+        v4: u8,
+        /// The code of ICMPv6.
+        v6: u8,
+    },
     /// By a reset of TCP.
     TcpReset,
 }
@@ -162,8 +202,25 @@ impl RuleSet {
     }
 }
 
+impl Statement {
+    /// All verdicts that it may come to.
+    pub fn verdicts(&self) -> impl Iterator<Item = Verdict> {
+        let (own, entries): (_, &[MapEntry]) = match self {
+            Self::Verdict(verdict) => (Some(*verdict), &[]),
+            Self::Map(map) => (None, &map.entries),
+            _ => (None, &[]),
+        };
+        own.into_iter().chain(entries.iter().filter_map(|entry| entry.verdict))
+    }
+}
+
 impl Rule {
-    /// Its verdict, if it has one.
+    /// All verdicts that it may come to: its own, and those of its maps.
+    pub fn verdicts(&self) -> impl Iterator<Item = Verdict> {
+        self.statements.iter().flat_map(Statement::verdicts)
+    }
+
+    /// Its verdict, if it has one that does not depend on a map.
     #[must_use]
     pub fn verdict(&self) -> Option<Verdict> {
         self.statements.iter().find_map(|statement| match statement {
@@ -172,7 +229,7 @@ impl Rule {
         })
     }
 
-    /// What it asks of a packet.
+    /// What it asks of single values of a packet; tuples and maps ask more.
     pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
         self.statements.iter().filter_map(|statement| match statement {
             Statement::Match(condition) => Some(condition),

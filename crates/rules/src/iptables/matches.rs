@@ -1,9 +1,10 @@
 //! What a rule asks: protocol, addresses, interfaces and the match modules.
 
-use super::Refusal;
 use super::words::Words;
 use crate::condition::{Condition, ConnectionState, Range, Subject, Test};
+use crate::interfaces::came_in;
 use crate::options::{ReadOptions, Side};
+use crate::refusal::Refusal;
 use crate::rule_set::{Limit, Statement};
 use catena_wire::field::Field;
 use catena_wire::scalar::IpProtocol;
@@ -229,12 +230,7 @@ impl Matches<'_> {
             (_, Ok(bits)) if bits <= width => ones & !ones.checked_shr(bits).unwrap_or(0),
             (mask, _) => self.address(mask)?.0,
         };
-        let (base, free) = (address & mask, !mask & ones);
-        // Free bits that are all below the others make a range.
-        if free.wrapping_add(1) & free == 0 {
-            return Ok(Test::among(vec![Range { first: base, last: base | free }]));
-        }
-        Ok(Test::Bits { mask, value: base })
+        Ok(Test::under_mask(mask, address & mask, ones))
     }
 
     fn address_range(&self, value: &str) -> Result<Test, Refusal> {
@@ -266,26 +262,7 @@ impl Matches<'_> {
 
     /// Which side of the function an interface is. `names`: the side that the option speaks of.
     fn interface(&mut self, value: &str, is_negated: bool, names: Side) -> Result<(), Refusal> {
-        let known = &self.options.interfaces;
-        let is_it = |name: &str| match value.strip_suffix('+') {
-            Some(start) => name.starts_with(start),
-            None => name == value,
-        };
-        let sides: Vec<Side> =
-            known.iter().filter(|(name, _)| is_it(name)).map(|(_, side)| *side).collect();
-        if sides.is_empty() {
-            let what = format!("nothing says which side of the function the interface {value} is");
-            let advice =
-                format!("say it in the function's configuration: interfaces: {{{value}: in}}");
-            return Err(Refusal::wrong(what, advice));
-        }
-        // A packet came in at one side and goes out by the other.
-        let came_in = |side: &Side| match (names, side) {
-            (Side::In, side) => *side,
-            (Side::Out, Side::In) => Side::Out,
-            (Side::Out, Side::Out) => Side::In,
-        };
-        let values = sides.iter().map(|side| Range::one(came_in(side).number())).collect();
+        let values = came_in(self.options, value, value.strip_suffix('+'), names)?;
         self.add(Subject::CameIn, Test::among(values), is_negated);
         Ok(())
     }

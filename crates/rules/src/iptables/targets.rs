@@ -1,7 +1,7 @@
 //! What a rule does: its target and the target's options.
 
-use super::Refusal;
 use super::words::Words;
+use crate::refusal::Refusal;
 use crate::rule_set::{ChainIndex, Reject, Statement, Verdict};
 
 /// Reads the target and ends the row of statements by counting and by what the target does. `led` finds

@@ -4,6 +4,7 @@ use super::*;
 use crate::condition::{Condition, ConnectionState, Range, Subject, Test};
 use crate::options::Side;
 use crate::rule_set::{Limit, Reject, Statement, Verdict};
+use catena_model::limits::FUNCTION_RULES_MAX;
 use catena_wire::field::Field;
 use proptest::prelude::*;
 

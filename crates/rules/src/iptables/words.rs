@@ -1,6 +1,6 @@
 //! The words of a line, as `iptables-save` quotes them.
 
-use super::Refusal;
+use crate::refusal::Refusal;
 
 /// The words of a rule that have not been read yet.
 pub(super) struct Words<'t> {
