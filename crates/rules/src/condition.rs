@@ -218,18 +218,37 @@ impl TupleCondition {
     #[must_use]
     pub fn takes(&self, value: impl FnMut(Subject) -> Option<u128>) -> bool {
         values_of(&self.subjects, value).is_some_and(|values| {
-            let is_met = self.tuples.iter().any(|ranges| are_in(&values, ranges));
+            let is_met = self.tuples.iter().any(|ranges| are_in(values.as_slice(), ranges));
             is_met != self.is_negated
         })
+    }
+}
+
+/// Subjects of one tuple or map: more than nftables has room for.
+pub const SUBJECTS_MAX: usize = 16;
+
+/// The values of some subjects.
+pub(crate) struct Values {
+    all: [u128; SUBJECTS_MAX],
+    len: usize,
+}
+
+impl Values {
+    pub(crate) fn as_slice(&self) -> &[u128] {
+        self.all.get(..self.len).unwrap_or_default()
     }
 }
 
 /// The values of all subjects; none: one is not there.
 pub(crate) fn values_of(
     subjects: &[Subject],
-    value: impl FnMut(Subject) -> Option<u128>,
-) -> Option<Vec<u128>> {
-    subjects.iter().copied().map(value).collect()
+    mut value: impl FnMut(Subject) -> Option<u128>,
+) -> Option<Values> {
+    let mut all = [0; SUBJECTS_MAX];
+    for (place, subject) in all.iter_mut().zip(subjects) {
+        *place = value(*subject)?;
+    }
+    Some(Values { all, len: subjects.len() })
 }
 
 /// Is each value in the range at its place?

@@ -130,7 +130,7 @@ impl VerdictMap {
     #[must_use]
     pub fn entry(&self, value: impl FnMut(Subject) -> Option<u128>) -> Option<&MapEntry> {
         let values = values_of(&self.subjects, value)?;
-        self.entries.iter().find(|entry| are_in(&values, &entry.values))
+        self.entries.iter().find(|entry| are_in(values.as_slice(), &entry.values))
     }
 }
 

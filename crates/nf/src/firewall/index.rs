@@ -73,7 +73,7 @@ fn ends(rule: &Compiled) -> bool {
     let mut asks = true;
     for statement in &rule.statements {
         match statement {
-            Statement::Match(_) if asks => {}
+            Statement::Match(_) | Statement::MatchTuple(_) if asks => {}
             Statement::Count | Statement::Log(_) => asks = false,
             Statement::Verdict(verdict) => {
                 return !matches!(verdict, Verdict::Jump(_) | Verdict::Goto(_));

@@ -1,6 +1,6 @@
 //! The profile of a firewall, read from its rules.
 
-use super::program::Program;
+use super::program::{Program, subjects};
 use crate::profile::{FieldSet, Meta, Profile, StateScope};
 use catena_rules::condition::Subject;
 use catena_rules::rule_set::{Statement, Verdict};
@@ -37,9 +37,13 @@ pub(super) fn of(program: &Program) -> Profile {
     profile.drops = program.may_drop();
     for statement in program.statements() {
         match statement {
-            Statement::Match(condition) => {
-                for subject in &condition.subjects {
-                    profile.reads = reads(*subject, condition.test.mask(), profile.reads);
+            Statement::Match(_) | Statement::MatchTuple(_) | Statement::Map(_) => {
+                let mask = match statement {
+                    Statement::Match(condition) => condition.test.mask(),
+                    _ => u128::MAX,
+                };
+                for subject in subjects(statement) {
+                    profile.reads = reads(*subject, mask, profile.reads);
                     profile.takes_super_frames &= *subject != Subject::PacketBytes;
                 }
             }
@@ -54,13 +58,13 @@ pub(super) fn of(program: &Program) -> Profile {
                 profile.takes_super_frames = false;
                 profile.effects_are_sums = false;
             }
-            Statement::Verdict(Verdict::Reject(_)) => {
-                // The answer quotes the packet, and is as long as it.
-                profile.reads = FieldSet::all();
-                profile.generates = true;
-                profile.takes_super_frames = false;
-            }
             Statement::Verdict(_) | Statement::Count => {}
+        }
+        if statement.verdicts().any(|verdict| matches!(verdict, Verdict::Reject(_))) {
+            // The answer quotes the packet, and is as long as it.
+            profile.reads = FieldSet::all();
+            profile.generates = true;
+            profile.takes_super_frames = false;
         }
     }
     profile

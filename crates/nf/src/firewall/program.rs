@@ -128,10 +128,9 @@ impl Program {
             let mut compiled = Chain::default();
             for rule in &chain.rules {
                 let words = set.in_words(rule);
-                let asks_state = |condition: &catena_rules::condition::Condition| {
-                    condition.subjects.contains(&Subject::State)
-                };
-                if rule.conditions().any(asks_state) {
+                let asks_state =
+                    |statement: &Statement| subjects(statement).contains(&Subject::State);
+                if rule.statements.iter().any(asks_state) {
                     return Err(ConfigError::State { rule: words });
                 }
                 let number = self.number(words, &[&chain.name, &rule.text], seen);
@@ -145,8 +144,16 @@ impl Program {
                 for statement in &mut statements {
                     match statement {
                         Statement::Verdict(verdict) => *verdict = moved(*verdict),
+                        Statement::Map(map) => {
+                            let verdicts =
+                                map.entries.iter_mut().flat_map(|entry| &mut entry.verdict);
+                            verdicts.for_each(|verdict| *verdict = moved(*verdict));
+                        }
                         Statement::Limit(limit) => self.limits.push((number, limit.clone())),
-                        Statement::Match(_) | Statement::Count | Statement::Log(_) => {}
+                        Statement::Match(_)
+                        | Statement::MatchTuple(_)
+                        | Statement::Count
+                        | Statement::Log(_) => {}
                     }
                 }
                 compiled.rules.push(Compiled { number, statements, first_limit });
@@ -194,9 +201,18 @@ impl Program {
     /// Can a packet end here?
     pub(super) fn may_drop(&self) -> bool {
         let ends = |verdict: &Verdict| matches!(verdict, Verdict::Drop | Verdict::Reject(_));
-        let mut statements = self.statements();
-        self.bases.iter().any(|base| ends(&base.policy.said))
-            || statements.any(|one| matches!(one, Statement::Verdict(verdict) if ends(verdict)))
+        let mut verdicts = self.statements().flat_map(Statement::verdicts);
+        self.bases.iter().any(|base| ends(&base.policy.said)) || verdicts.any(|one| ends(&one))
+    }
+}
+
+/// What a statement asks about.
+pub(super) fn subjects(statement: &Statement) -> &[Subject] {
+    match statement {
+        Statement::Match(condition) => &condition.subjects,
+        Statement::MatchTuple(tuple) => &tuple.subjects,
+        Statement::Map(map) => &map.subjects,
+        Statement::Limit(_) | Statement::Count | Statement::Log(_) | Statement::Verdict(_) => &[],
     }
 }
 

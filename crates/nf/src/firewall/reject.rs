@@ -23,8 +23,12 @@ pub(super) fn tell(
             outcomes.generate(made, reset::FRAME_BYTES_MAX, write);
             return;
         }
-        (Reject::Icmp(code), Network::Ipv4) => Said::unreachable_v4(code),
-        (Reject::IcmpV6(code), Network::Ipv6) => Said::unreachable_v6(code),
+        (Reject::Icmp(v4) | Reject::OfVersion { v4, .. }, Network::Ipv4) => {
+            Said::unreachable_v4(v4)
+        }
+        (Reject::IcmpV6(v6) | Reject::OfVersion { v6, .. }, Network::Ipv6) => {
+            Said::unreachable_v6(v6)
+        }
         _ => return,
     };
     let Some(message) = ErrorMessage::judge(packet.frame) else { return };

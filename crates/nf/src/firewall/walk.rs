@@ -97,19 +97,25 @@ impl Program {
                     effects.tell(rule.number);
                     true
                 }
-                Statement::Verdict(Verdict::Return) => return Step::Ends(None),
-                Statement::Verdict(Verdict::Goto(next)) => {
-                    return Step::Ends(self.walk(*next, direction, packet, effects));
+                Statement::MatchTuple(tuple) => {
+                    tuple.takes(|subject| value(packet, direction, subject))
                 }
-                Statement::Verdict(Verdict::Jump(next)) => {
-                    let decided = self.walk(*next, direction, packet, effects);
-                    if decided.is_some() {
-                        return Step::Ends(decided);
+                Statement::Map(map) => {
+                    let entry = map.entry(|subject| value(packet, direction, subject));
+                    let said = entry.and_then(|entry| entry.verdict);
+                    match said
+                        .map(|said| self.follow(said, rule.number, (direction, packet), effects))
+                    {
+                        Some(Step::GoesOn) => true,
+                        Some(ends) => return ends,
+                        None => entry.is_some(),
                     }
-                    true
                 }
                 Statement::Verdict(said) => {
-                    return Step::Ends(Some(Final { rule: rule.number, said: *said }));
+                    match self.follow(*said, rule.number, (direction, packet), effects) {
+                        Step::GoesOn => true,
+                        ends => return ends,
+                    }
                 }
             };
             if !goes_on {
@@ -117,6 +123,27 @@ impl Program {
             }
         }
         Step::GoesOn
+    }
+
+    /// What comes of a verdict.
+    fn follow(
+        &self,
+        said: Verdict,
+        rule: RuleNumber,
+        (direction, packet): (Direction, &Packet<'_>),
+        effects: &mut impl Effects,
+    ) -> Step {
+        match said {
+            Verdict::Return => Step::Ends(None),
+            Verdict::Goto(next) => Step::Ends(self.walk(next, direction, packet, effects)),
+            Verdict::Jump(next) => match self.walk(next, direction, packet, effects) {
+                None => Step::GoesOn,
+                decided => Step::Ends(decided),
+            },
+            Verdict::Accept | Verdict::Drop | Verdict::Reject(_) => {
+                Step::Ends(Some(Final { rule, said }))
+            }
+        }
     }
 }
 
@@ -133,6 +160,7 @@ enum Step {
 fn takes(rule: &Compiled, direction: Direction, packet: &Packet<'_>) -> bool {
     rule.statements.iter().all(|statement| match statement {
         Statement::Match(condition) => condition.takes(|subject| value(packet, direction, subject)),
+        Statement::MatchTuple(tuple) => tuple.takes(|subject| value(packet, direction, subject)),
         _ => true,
     })
 }

@@ -2,7 +2,7 @@
 //! written, and which protocols it implies.
 
 use super::names::{self, Names};
-use crate::condition::Subject;
+use crate::condition::{SUBJECTS_MAX, Subject};
 use crate::options::Side;
 use crate::refusal::Refusal;
 use catena_wire::field::Field;
@@ -90,8 +90,13 @@ pub(super) fn malformed(what: &str, value: &Value) -> Refusal {
 pub(super) fn keys(left: &Value) -> Result<Vec<Key>, Refusal> {
     match only(left) {
         Some(("concat", parts)) => {
-            let parts = parts.as_array().filter(|parts| !parts.is_empty());
-            parts.ok_or_else(|| malformed("a list", left))?.iter().map(key).collect()
+            let is_short = |parts: &&Vec<Value>| (1..=SUBJECTS_MAX).contains(&parts.len());
+            let parts = parts.as_array().filter(is_short);
+            parts
+                .ok_or_else(|| malformed("a list of 1 to 16 parts", left))?
+                .iter()
+                .map(key)
+                .collect()
         }
         _ => Ok(vec![key(left)?]),
     }
