@@ -9,13 +9,15 @@ use catena_nf::harness::traffic::{self, Random};
 use catena_nf::outcome::{Outcomes, Verdict};
 use catena_nf::packet::{Direction, Packet, Time};
 use catena_rules::rule_set::{Families, RuleSet};
-use catena_rules::{ReadOptions, Side, iptables};
+use catena_rules::{ReadOptions, Side, iptables, nft};
 use catena_wire::field::{Field, UpperChecksum};
 use catena_wire::frame::FrameView;
 use std::collections::BTreeSet;
 
 /// Rule sets by chance; half of them of each version of IP.
 const SETS: u64 = 200;
+/// The same of nftables.
+const SETS_OF_NFT: u64 = 100;
 /// Packets for each of them.
 const PACKETS: usize = 110;
 
@@ -46,13 +48,13 @@ fn options() -> ReadOptions {
 }
 
 /// Packets that a router forwards, told from one another by their number.
-fn packets(seed: u64, judge: Judge, count: usize) -> Vec<(Direction, Vec<u8>)> {
+fn packets_of(seed: u64, judge: Judge, (first, count): (u16, usize)) -> Vec<(Direction, Vec<u8>)> {
     let drawn = traffic::shapes(seed, count * 5);
     let is_asked = |shape: &traffic::Shape| {
         shape.ends.0.is_ipv6() == judge.is_v6 && (judge.is_legacy || !shape.is_later_fragment)
     };
     let of_version = drawn.into_iter().filter(|(shape, _)| is_asked(shape));
-    let numbered = (1..).zip(of_version).take(count).map(|(number, (mut shape, direction))| {
+    let numbered = (first..).zip(of_version).take(count).map(|(number, (mut shape, direction))| {
         shape.identification = number;
         // A router decrements it before its rules are asked, and ends what has none left.
         shape.ttl = shape.ttl.max(2);
@@ -95,13 +97,37 @@ fn counted(saved: &str, set: &RuleSet) -> Vec<RuleCount> {
     set.chains.iter().flat_map(|chain| of_chain(&chain.name)).collect()
 }
 
-/// Holds the firewall of a rule set against the kernel's, and answers how many packets passed.
-fn judge(router: &Router, text: &str, judge: Judge, packets: &[(Direction, Vec<u8>)]) -> usize {
-    router.run(&judge.program("restore"), &[], text);
-    let families = if judge.is_v6 { Families::V6 } else { Families::V4 };
-    let set = iptables::read(text, families, &options())
-        .unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let mut firewall = Firewall::new(std::slice::from_ref(&set)).expect("a firewall");
+/// The same as `nft -j list ruleset` tells it; none: the rule has no counter.
+fn counted_by_nft(listed: &str, set: &RuleSet) -> Vec<RuleCount> {
+    let listed: serde_json::Value = serde_json::from_str(listed).expect("JSON");
+    let rules =
+        listed["nftables"].as_array().expect("a list").iter().filter_map(|one| one.get("rule"));
+    let rules: Vec<_> = rules.collect();
+    let of_chain = |name: &str| {
+        let own = rules.iter().filter(|rule| {
+            let words =
+                [&rule["table"], &rule["chain"]].map(|word| word.as_str().unwrap_or_default());
+            name == words.join(" ")
+        });
+        let count = |rule: &&serde_json::Value| {
+            let expressions = rule["expr"].as_array().expect("expressions");
+            let counter = expressions.iter().find_map(|one| one.get("counter")).expect("a counter");
+            let number = |key: &str| counter[key].as_u64().expect("a number");
+            RuleCount { packets: number("packets"), bytes: number("bytes") }
+        };
+        own.map(count).collect::<Vec<_>>()
+    };
+    set.chains.iter().flat_map(|chain| of_chain(&chain.name)).collect()
+}
+
+/// Sends packets through the kernel and through the firewall of the same rules: of both the same must come
+/// out. Answers the firewall and how many packets passed.
+fn pass(
+    router: &Router,
+    (set, text): (&RuleSet, &str),
+    packets: &[(Direction, Vec<u8>)],
+) -> (Firewall, usize) {
+    let mut firewall = Firewall::new(std::slice::from_ref(set)).expect("a firewall");
     let mut outcomes = Outcomes::default();
     let mut passed = BTreeSet::new();
     for (direction, frame) in packets {
@@ -119,24 +145,62 @@ fn judge(router: &Router, text: &str, judge: Judge, packets: &[(Direction, Vec<u
         .filter_map(|(direction, frame)| Some((direction, number(&frame)?)))
         .filter(|(_, number)| *number > 0)
         .collect();
-    let saved = router.run(&judge.program("save"), &["-c"], "");
-    router.run(&judge.program("restore"), &[], "*filter\n:FORWARD ACCEPT [0:0]\nCOMMIT\n");
-    let words =
-        |at: usize| firewall.rule_in_words(u32::try_from(at).unwrap_or(0)).unwrap_or_default();
-    let mut counts = Vec::new();
-    firewall.report(&mut counts);
-    let kernel = counted(&saved, &set);
-    assert_eq!(kernel.len(), set.rules(), "{saved}");
-    for (at, (kernel, ours)) in kernel.iter().zip(&counts).enumerate() {
-        assert_eq!(ours, kernel, "{} of\n{text}", words(at));
-    }
     let only_kernel: Vec<_> = came.difference(&passed).collect();
     let only_ours: Vec<_> = passed.difference(&came).collect();
     assert!(
         only_kernel.is_empty() && only_ours.is_empty(),
         "{only_kernel:?} {only_ours:?}\n{text}"
     );
-    passed.len()
+    (firewall, passed.len())
+}
+
+/// Every rule has counted what the kernel's has.
+fn same_counts(firewall: &Firewall, kernel: &[RuleCount], (set, text): (&RuleSet, &str)) {
+    let words =
+        |at: usize| firewall.rule_in_words(u32::try_from(at).unwrap_or(0)).unwrap_or_default();
+    let mut counts = Vec::new();
+    firewall.report(&mut counts);
+    assert_eq!(kernel.len(), set.rules(), "{text}");
+    for (at, (kernel, ours)) in kernel.iter().zip(&counts).enumerate() {
+        assert_eq!(ours, kernel, "{} of\n{text}", words(at));
+    }
+}
+
+/// Holds the firewall of a rule set against the kernel's, and answers how many packets passed.
+fn judge(router: &Router, text: &str, judge: Judge, packets: &[(Direction, Vec<u8>)]) -> usize {
+    router.run(&judge.program("restore"), &[], text);
+    let families = if judge.is_v6 { Families::V6 } else { Families::V4 };
+    let set = iptables::read(text, families, &options())
+        .unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let (firewall, passed) = pass(router, (&set, text), packets);
+    let saved = router.run(&judge.program("save"), &["-c"], "");
+    router.run(&judge.program("restore"), &[], "*filter\n:FORWARD ACCEPT [0:0]\nCOMMIT\n");
+    same_counts(&firewall, &counted(&saved, &set), (&set, text));
+    passed
+}
+
+#[test]
+fn each_packet_and_each_counter_of_nftables_is_the_kernels() {
+    let router = Router::new("judge-nft");
+    let mut random = Random::new(1_926);
+    let (mut sent, mut passed) = (0, 0);
+    for set in 0..SETS_OF_NFT {
+        let text = rule_sets::nft(&mut random);
+        router.run("nft", &["-f", "-"], &text);
+        let listed = router.run("nft", &["-j", "list", "ruleset"], "");
+        let read = nft::read(&listed, &options()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let by = |is_v6| Judge { is_v6, is_legacy: false };
+        let half = PACKETS / 2;
+        let mut packets = packets_of(set, by(false), (1, half));
+        packets.extend(packets_of(set, by(true), (1_000, half)));
+        sent += packets.len();
+        let (firewall, came) = pass(&router, (&read, &text), &packets);
+        passed += came;
+        let listed = router.run("nft", &["-j", "list", "ruleset"], "");
+        same_counts(&firewall, &counted_by_nft(&listed, &read), (&read, &text));
+    }
+    println!("{SETS_OF_NFT} rule sets, {sent} packets, {passed} of them passed");
+    assert!(passed > sent / 10 && passed < sent * 9 / 10, "{sent} {passed}");
 }
 
 #[test]
@@ -147,7 +211,7 @@ fn each_packet_and_each_counter_is_the_kernels() {
     for set in 0..SETS {
         let by = Judge { is_v6: set % 2 == 1, is_legacy: set % 4 < 2 };
         let text = rule_sets::iptables(&mut random, by.is_v6);
-        let packets = packets(set, by, PACKETS);
+        let packets = packets_of(set, by, (1, PACKETS));
         sent += packets.len();
         passed += judge(&router, &text, by, &packets);
     }
