@@ -7,28 +7,29 @@ use catena_wire::frame::Network;
 use catena_wire::icmp::error_message::{self, ErrorMessage, Said};
 use catena_wire::tcp::reset;
 
-/// Makes the answer, if the packet's sender may have one: it goes back where the packet came from.
+/// Makes the answer, if the packet's sender may have one: it goes back where the packet came from. Answers
+/// whether it resets the connection.
 pub(super) fn tell(
     how: Reject,
     packet: &Packet<'_>,
     (at, direction): (usize, Direction),
     outcomes: &mut Outcomes,
-) {
+) -> bool {
     let macs = (packet.view.destination, packet.view.source);
     let back = direction.reversed();
     let said = match (how, packet.view.network) {
         (Reject::TcpReset, _) => {
             let made = (at, GeneratedKind::TcpReset, back);
             let write = |into: &mut [u8]| reset::emit(packet.frame, macs, into);
-            outcomes.generate(made, reset::FRAME_BYTES_MAX, write);
-            return;
+            return outcomes.generate(made, reset::FRAME_BYTES_MAX, write);
         }
         (Reject::Icmp(code), Network::Ipv4) => Said::unreachable_v4(code),
         (Reject::IcmpV6(code), Network::Ipv6) => Said::unreachable_v6(code),
-        _ => return,
+        _ => return false,
     };
-    let Some(message) = ErrorMessage::judge(packet.frame) else { return };
+    let Some(message) = ErrorMessage::judge(packet.frame) else { return false };
     let made = (at, GeneratedKind::Unreachable, back);
     let write = |into: &mut [u8]| message.emit(said, macs, into);
     outcomes.generate(made, error_message::FRAME_BYTES_MAX, write);
+    false
 }

@@ -4,6 +4,7 @@
 use super::program::{Final, Program, RuleNumber};
 use super::values::value;
 use crate::packet::{Direction, Packet};
+use catena_rules::condition::Subject;
 use catena_rules::rule_set::{Statement, Verdict};
 use catena_wire::frame::Network;
 
@@ -15,6 +16,8 @@ pub(super) trait Effects {
     fn take(&mut self, limit: usize) -> bool;
     /// A rule tells of the packet.
     fn tell(&mut self, rule: RuleNumber);
+    /// The state of the packet's connection, as a bit; none: nobody looked.
+    fn state(&self) -> Option<u128>;
 }
 
 impl Program {
@@ -53,9 +56,10 @@ impl Program {
             let mut limit = rule.first_limit;
             for statement in &rule.statements {
                 let goes_on = match statement {
-                    Statement::Match(condition) => {
-                        condition.takes(|subject| value(packet, direction, subject))
-                    }
+                    Statement::Match(condition) => condition.takes(|subject| match subject {
+                        Subject::State => effects.state(),
+                        _ => value(packet, direction, subject),
+                    }),
                     Statement::Limit(_) => {
                         limit += 1;
                         effects.take(limit - 1)
