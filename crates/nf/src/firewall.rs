@@ -16,7 +16,9 @@ use crate::function::{Answer, Function, RuleCount, StateEntry};
 use crate::outcome::{DropCause, Event, EventKind, Outcomes, Verdict};
 use crate::packet::{Direction, Packet, Time};
 use crate::profile::Profile;
+use crate::tracking::{self, Look, Tracking};
 use catena_rules::rule_set::{RuleSet, Verdict as Said};
+use catena_wire::frame::Network;
 use limit::Bucket;
 use program::{Final, Program, RuleNumber};
 use walk::Effects;
@@ -32,6 +34,8 @@ pub struct Firewall {
     program: Program,
     profile: Profile,
     state: State,
+    /// The connections, where rules ask for their states.
+    tracking: Option<Tracking>,
 }
 
 /// What changes with packets.
@@ -47,12 +51,27 @@ impl Firewall {
     /// A firewall of rule sets, which packets meet one after the other.
     ///
     /// # Errors
-    /// When a rule asks for what the firewall does not follow, or there are too many rules in all.
+    /// When there are too many rules in all.
     pub fn new(sets: &[RuleSet]) -> Result<Self, ConfigError> {
-        Self::indexed(sets, INDEXED_FROM)
+        Self::with_tracking(sets, &tracking::Config::default())
     }
 
-    fn indexed(sets: &[RuleSet], from: usize) -> Result<Self, ConfigError> {
+    /// The same, with connections tracked so where rules ask for their states.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_tracking(
+        sets: &[RuleSet],
+        tracking: &tracking::Config,
+    ) -> Result<Self, ConfigError> {
+        Self::indexed(sets, tracking, INDEXED_FROM)
+    }
+
+    fn indexed(
+        sets: &[RuleSet],
+        tracking: &tracking::Config,
+        from: usize,
+    ) -> Result<Self, ConfigError> {
         let program = Program::compile(sets, from)?;
         let rules = program.rules.len();
         let state = State {
@@ -60,7 +79,16 @@ impl Firewall {
             buckets: program.limits.iter().map(|(_, limit)| Bucket::new(limit)).collect(),
             is_dirty: vec![false; rules],
         };
-        Ok(Self { profile: profile::of(&program), program, state })
+        let is_tracking = program.tracked.v4 || program.tracked.v6;
+        let tracking = is_tracking.then(|| Tracking::new(tracking));
+        Ok(Self { profile: profile::of(&program), program, state, tracking })
+    }
+
+    /// What is known of a packet's connection, where rules ask for it.
+    fn look(&self, now: Time, packet: &Packet<'_>) -> Option<Look> {
+        let tracking = self.tracking.as_ref()?;
+        let is_v6 = packet.view.network == Network::Ipv6;
+        tracking.look(now, packet).filter(|_| self.program.tracked.has(is_v6))
     }
 }
 
@@ -71,6 +99,7 @@ struct Live<'s, 'o> {
     at: usize,
     now: Time,
     packet: (u64, u64),
+    look: Option<&'s Look>,
     limits: &'s [(RuleNumber, catena_rules::rule_set::Limit)],
 }
 
@@ -95,12 +124,17 @@ impl Effects for Live<'_, '_> {
         let event = Event { at: self.now, kind: EventKind::Logged, rule };
         self.outcomes.tell(self.at, event);
     }
+
+    fn state(&self) -> Option<u128> {
+        self.look.map(|look| look.state as u128)
+    }
 }
 
 /// Effects that would happen.
 struct Asked<'s> {
     state: &'s State,
     now: Time,
+    look: Option<&'s Look>,
     limits: &'s [(RuleNumber, catena_rules::rule_set::Limit)],
     rules: Vec<RuleNumber>,
 }
@@ -116,6 +150,10 @@ impl Effects for Asked<'_> {
     }
 
     fn tell(&mut self, _rule: RuleNumber) {}
+
+    fn state(&self) -> Option<u128> {
+        self.look.map(|look| look.state as u128)
+    }
 }
 
 impl Function for Firewall {
@@ -132,31 +170,52 @@ impl Function for Firewall {
     ) {
         outcomes.begin(batch.len());
         for (at, packet) in batch.iter().enumerate() {
+            let look = self.look(now, packet);
+            if look.as_ref().is_some_and(Look::is_full) {
+                outcomes.drop_packet(at, DropCause::Full);
+                continue;
+            }
             let mut effects = Live {
                 state: &mut self.state,
                 outcomes,
                 at,
                 now,
                 packet: (packet.wire_packets.into(), packet.wire_bytes),
+                look: look.as_ref(),
                 limits: &self.program.limits,
             };
             let Final { rule, said } = self.program.decide(direction, packet, &mut effects);
-            if let Said::Reject(how) = said {
-                reject::tell(how, packet, (at, direction), outcomes);
-            }
+            let is_reset = match said {
+                Said::Reject(how) => reject::tell(how, packet, (at, direction), outcomes),
+                _ => false,
+            };
             if said != Said::Accept {
                 outcomes.drop_packet(at, DropCause::Rule(rule));
+            }
+            match self.tracking.as_mut().zip(look) {
+                Some((tracking, look)) if is_reset => tracking.settle_reset(now, &look),
+                Some((tracking, look)) => tracking.settle(&look, said == Said::Accept),
+                None => {}
             }
         }
     }
 
-    fn elapse(&mut self, _now: Time, outcomes: &mut Outcomes) {
+    fn elapse(&mut self, now: Time, outcomes: &mut Outcomes) {
         outcomes.begin(0);
+        if let Some(tracking) = &mut self.tracking {
+            tracking.elapse(now);
+        }
     }
 
     fn ask(&self, now: Time, direction: Direction, packet: &Packet<'_>) -> Answer {
         let limits = &*self.program.limits;
-        let mut effects = Asked { state: &self.state, now, limits, rules: Vec::new() };
+        let look = self.look(now, packet);
+        if look.as_ref().is_some_and(Look::is_full) {
+            let verdict = Verdict::Drop(DropCause::Full);
+            return Answer { verdict, patches: Vec::new(), rules: Vec::new() };
+        }
+        let look = look.as_ref();
+        let mut effects = Asked { state: &self.state, now, look, limits, rules: Vec::new() };
         let Final { rule, said } = self.program.decide(direction, packet, &mut effects);
         let is_accepted = said == Said::Accept;
         let verdict =
@@ -183,10 +242,18 @@ impl Function for Firewall {
             buckets.for_each(|(_, bucket)| bucket.write(&mut value));
             into.push(StateEntry { key: content.to_be_bytes().into(), value: Some(value) });
         }
+        if let Some(tracking) = &mut self.tracking {
+            tracking.export(all, into);
+        }
     }
 
     fn import(&mut self, entries: &[StateEntry]) -> usize {
-        entries.iter().filter(|entry| self.take_over(entry).is_some()).count()
+        let mut taken = 0;
+        for entry in entries {
+            let connection = self.tracking.as_mut().and_then(|tracking| tracking.take_over(entry));
+            taken += usize::from(connection.or_else(|| self.take_over(entry)).is_some());
+        }
+        taken
     }
 
     fn report(&self, into: &mut Vec<RuleCount>) {

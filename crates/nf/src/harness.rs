@@ -4,6 +4,7 @@
 //! Knows the contract alone. Refuses to know any function. A function of one's own is verified by it as
 //! ours are.
 
+mod dialogue;
 mod scramble;
 #[cfg(test)]
 mod tests;

@@ -13,5 +13,6 @@ pub mod harness;
 pub mod outcome;
 pub mod packet;
 pub mod profile;
+pub mod tracking;
 
 pub use function::Function;

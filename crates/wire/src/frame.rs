@@ -179,6 +179,15 @@ impl FrameView {
         Self::read_packet(bytes, ethertype, false)
     }
 
+    /// The same for the front of a packet that an error message quotes: the bytes may end before the packet
+    /// does, but not before the ports.
+    ///
+    /// # Errors
+    /// As [`FrameView::parse`] says.
+    pub fn parse_quoted(bytes: &[u8], ethertype: EtherType) -> Result<Self, FrameError> {
+        Self::read_packet(bytes, ethertype, true)
+    }
+
     /// An IP packet without a frame, as tunnels of packets carry it.
     #[inline]
     pub(crate) fn read_packet(

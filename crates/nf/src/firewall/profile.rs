@@ -6,6 +6,32 @@ use catena_rules::condition::Subject;
 use catena_rules::rule_set::{Statement, Verdict};
 use catena_wire::field::Field;
 
+/// What says which connection a packet belongs to, whether it fits there, and whether its checksum, which
+/// covers all of it, is right.
+const TRACKED: [Field; 21] = [
+    Field::EtherType,
+    Field::Length,
+    Field::FragmentFlags,
+    Field::FragmentOffset,
+    Field::Protocol,
+    Field::Source,
+    Field::Destination,
+    Field::SourcePort,
+    Field::DestinationPort,
+    Field::Sequence,
+    Field::Acknowledgment,
+    Field::TcpFlags,
+    Field::Window,
+    Field::UrgentPointer,
+    Field::TcpOptions,
+    Field::UpperChecksum,
+    Field::IcmpType,
+    Field::IcmpCode,
+    Field::IcmpIdentifier,
+    Field::IcmpSequence,
+    Field::Payload,
+];
+
 /// What a subject reads, of which these bits decide.
 fn reads(subject: Subject, mask: u128, set: FieldSet) -> FieldSet {
     // Where a field is, what comes before it says.
@@ -20,7 +46,11 @@ fn reads(subject: Subject, mask: u128, set: FieldSet) -> FieldSet {
         Subject::PacketBytes => set.with(Field::Length),
         Subject::IsLaterFragment => set.with(Field::FragmentOffset),
         Subject::CameIn => set.with_meta(Meta::InPort),
-        Subject::State => set.with_meta(Meta::ConnectionState),
+        Subject::State => TRACKED
+            .iter()
+            .fold(set, |set, field| set.with(*field))
+            .with_meta(Meta::ConnectionState)
+            .with_meta(Meta::ReceivedAt),
         Subject::TcpOption(_) => upper(set).with(Field::TcpOptions),
         Subject::IcmpMessage => upper(set).with(Field::IcmpType).with(Field::IcmpCode),
     }
@@ -35,6 +65,12 @@ pub(super) fn of(program: &Program) -> Profile {
         ..Profile::IDENTITY
     };
     profile.drops = program.may_drop();
+    if program.tracked.v4 || program.tracked.v6 {
+        // A table of connections may be full.
+        profile.drops = true;
+        profile.state = StateScope::Flow;
+        profile.needs_both_directions = true;
+    }
     for statement in program.statements() {
         match statement {
             Statement::Match(_) | Statement::MatchTuple(_) | Statement::Map(_) => {

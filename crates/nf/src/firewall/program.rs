@@ -22,11 +22,6 @@ pub(super) struct Final {
 /// Rules that no firewall can be made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigError {
-    /// A rule asks for the states of connections.
-    State {
-        /// The rule, in words.
-        rule: String,
-    },
     /// There are too many rules in all.
     TooMany {
         /// How many.
@@ -37,11 +32,6 @@ pub enum ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::State { rule } => write!(
-                f,
-                "{rule}: it asks for the state of a connection, which this firewall does not follow yet; \
-                 say by flags of TCP and ports what is meant, or take the rule out"
-            ),
             Self::TooMany { rules } => {
                 write!(
                     f,
@@ -66,6 +56,8 @@ pub(super) struct Program {
     pub(super) contents: Vec<u128>,
     /// The limits, each with its rule.
     pub(super) limits: Vec<(RuleNumber, Limit)>,
+    /// Versions of IP of whose connections rules ask for the states.
+    pub(super) tracked: Families,
 }
 
 /// A chain that packets meet.
@@ -106,10 +98,11 @@ impl Program {
             rules: Vec::new(),
             contents: Vec::new(),
             limits: Vec::new(),
+            tracked: Families { v4: false, v6: false },
         };
         let mut seen = HashMap::new();
         for set in sets {
-            program.add(set, &mut seen)?;
+            program.add(set, &mut seen);
         }
         let mut first = 0;
         for set in sets {
@@ -122,17 +115,12 @@ impl Program {
         Ok(program)
     }
 
-    fn add(&mut self, set: &RuleSet, seen: &mut HashMap<u64, u64>) -> Result<(), ConfigError> {
+    fn add(&mut self, set: &RuleSet, seen: &mut HashMap<u64, u64>) {
         let first = self.chains.len();
         for chain in &set.chains {
             let mut compiled = Chain::default();
             for rule in &chain.rules {
                 let words = set.in_words(rule);
-                let asks_state =
-                    |statement: &Statement| subjects(statement).contains(&Subject::State);
-                if rule.statements.iter().any(asks_state) {
-                    return Err(ConfigError::State { rule: words });
-                }
                 let number = self.number(words, &[&chain.name, &rule.text], seen);
                 let first_limit = self.limits.len();
                 let moved = |verdict: Verdict| match verdict {
@@ -160,7 +148,12 @@ impl Program {
             }
             self.chains.push(compiled);
         }
-        Ok(())
+        if set.statements().any(asks_state) {
+            for base in &set.bases {
+                self.tracked.v4 |= base.families.v4;
+                self.tracked.v6 |= base.families.v6;
+            }
+        }
     }
 
     fn add_bases(&mut self, set: &RuleSet, first: usize, seen: &mut HashMap<u64, u64>) {
@@ -214,6 +207,11 @@ pub(super) fn subjects(statement: &Statement) -> &[Subject] {
         Statement::Map(map) => &map.subjects,
         Statement::Limit(_) | Statement::Count | Statement::Log(_) | Statement::Verdict(_) => &[],
     }
+}
+
+/// Does it ask for the state of a connection?
+fn asks_state(statement: &Statement) -> bool {
+    subjects(statement).contains(&Subject::State)
 }
 
 /// A hash that is the same in every build: what a former data plane has exported is found by it (FNV-1a,

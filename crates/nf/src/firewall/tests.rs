@@ -148,17 +148,6 @@ fn a_super_frame_counts_as_the_packets_that_it_becomes() {
     assert_eq!(counts[0], RuleCount { packets: 40, bytes: 60_000 });
 }
 
-#[test]
-fn states_of_connections_are_refused_by_name() {
-    let text =
-        "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -m conntrack --ctstate NEW -j DROP\nCOMMIT\n";
-    let error = Firewall::new(&[read(text, Families::V4)]).unwrap_err().to_string();
-    assert!(
-        error.starts_with("edge.iptables line 3, -m conntrack --ctstate NEW -j DROP"),
-        "{error}"
-    );
-}
-
 const LIMITED: &str = ":FORWARD ACCEPT [0:0]\n\
     -A FORWARD -p udp -m limit --limit 1000/second --limit-burst 20 -j ACCEPT\n\
     -A FORWARD -p udp -j DROP\n";
@@ -169,6 +158,41 @@ const SIMPLE: &str = ":FORWARD DROP [0:0]\n:other - [0:0]\n\
     -A FORWARD -p tcp -m tcp --tcp-option 2 -j LOG\n\
     -A FORWARD -f -j ACCEPT\n\
     -A other ! -d 10.0.1.0/24 -j ACCEPT\n";
+
+const STATEFUL: &str = ":FORWARD DROP [0:0]\n\
+    -A FORWARD -m conntrack --ctstate INVALID -j LOG\n\
+    -A FORWARD -m conntrack --ctstate INVALID -j DROP\n\
+    -A FORWARD -m conntrack --ctstate RELATED -j ACCEPT\n\
+    -A FORWARD -m conntrack --ctstate ESTABLISHED -j ACCEPT\n\
+    -A FORWARD -p tcp -m tcp --dport 23 -j REJECT --reject-with tcp-reset\n\
+    -A FORWARD -i eth0 -m conntrack --ctstate NEW -j ACCEPT\n";
+
+/// The firewall with states of connections, for both versions of IP.
+fn stateful() -> Firewall {
+    let set = |families| read(&format!("*filter\n{STATEFUL}COMMIT\n"), families);
+    let config = tracking::Config { connections_max: 4_096, ..tracking::Config::default() };
+    Firewall::with_tracking(&[set(Families::V4), set(Families::V6)], &config).unwrap()
+}
+
+#[test]
+fn the_profile_of_a_firewall_with_states_is_true() {
+    let inputs = traffic::draw(22, 12_000);
+    let proof = verify(stateful, &inputs, 9).unwrap_or_else(|fault| panic!("{fault}"));
+    assert!(proof.dropped > 1_000 && proof.dropped < 11_000, "{proof:?}");
+    let profile = *stateful().profile();
+    assert_eq!((profile.state, profile.is_ordered), (StateScope::Flow, false));
+    assert!(profile.needs_both_directions && profile.drops);
+    // Each rule has met packets of its state.
+    let mut firewall = stateful();
+    let mut outcomes = Outcomes::default();
+    for input in &inputs {
+        let packet = Packet::read(&input.frame).unwrap();
+        firewall.process(input.at, input.direction, &[packet], &mut outcomes);
+    }
+    let met: Vec<u64> = counts(&firewall).into_iter().map(|(_, packets)| packets).collect();
+    assert!(met[..6].iter().all(|packets| *packets > 50), "{met:?}");
+    assert!(firewall.tracking.is_some() && self::firewall(SIMPLE).tracking.is_none());
+}
 
 #[test]
 fn the_profile_of_each_rule_set_is_true() {
@@ -235,8 +259,8 @@ fn a_search_finds_what_a_look_at_each_rule_does() {
     for (rules, seed) in [(1, 1), (13, 2), (40, 3), (300, 4), (300, 5)] {
         let text = format!("*filter\n{}COMMIT\n", many(rules, seed));
         let set = [read(&text, Families::V4)];
-        let [mut walked, mut searched] =
-            [usize::MAX, 1].map(|from| Firewall::indexed(&set, from).unwrap());
+        let [mut walked, mut searched] = [usize::MAX, 1]
+            .map(|from| Firewall::indexed(&set, &tracking::Config::default(), from).unwrap());
         let mut outcomes = [Outcomes::default(), Outcomes::default()];
         for input in &inputs {
             let packet = Packet::read(&input.frame).unwrap();

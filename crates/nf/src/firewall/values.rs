@@ -29,7 +29,7 @@ pub(super) fn value(packet: &Packet<'_>, direction: Direction, subject: Subject)
             let options = packet.frame.get(Field::TcpOptions.bytes(packet.frame, view)?)?;
             Some(u128::from(has_option(options, kind)))
         }
-        // No packet's state is known here: rules that ask for it are refused.
+        // What came before says it, not the packet.
         Subject::State => None,
     }
 }

@@ -4,6 +4,7 @@
 use super::program::{Chain, Compiled, Final, Program, RuleNumber};
 use super::values::value;
 use crate::packet::{Direction, Packet};
+use catena_rules::condition::Subject;
 use catena_rules::rule_set::{Statement, Verdict};
 use catena_wire::frame::Network;
 
@@ -15,6 +16,8 @@ pub(super) trait Effects {
     fn take(&mut self, limit: usize) -> bool;
     /// A rule tells of the packet.
     fn tell(&mut self, rule: RuleNumber);
+    /// The state of the packet's connection, as a bit; none: nobody looked.
+    fn state(&self) -> Option<u128>;
 }
 
 impl Program {
@@ -58,9 +61,9 @@ impl Program {
             }
             return None;
         };
-        let takes = |place: u32| {
-            rules.get(place as usize).is_some_and(|rule| takes(rule, direction, packet))
-        };
+        let state = effects.state();
+        let shown = |subject| shown(subject, (direction, packet), state);
+        let takes = |place: u32| rules.get(place as usize).is_some_and(|rule| takes(rule, shown));
         let ending = index.ending(&packet.view, takes);
         let on_the_way = index.walked(ending.unwrap_or(u32::MAX)).chain(ending);
         for rule in on_the_way.filter_map(|place| rules.get(place as usize)) {
@@ -80,11 +83,11 @@ impl Program {
         effects: &mut impl Effects,
     ) -> Step {
         let mut limit = rule.first_limit;
+        let state = effects.state();
+        let shown = |subject| shown(subject, (direction, packet), state);
         for statement in &rule.statements {
             let goes_on = match statement {
-                Statement::Match(condition) => {
-                    condition.takes(|subject| value(packet, direction, subject))
-                }
+                Statement::Match(condition) => condition.takes(shown),
                 Statement::Limit(_) => {
                     limit += 1;
                     effects.take(limit - 1)
@@ -97,11 +100,9 @@ impl Program {
                     effects.tell(rule.number);
                     true
                 }
-                Statement::MatchTuple(tuple) => {
-                    tuple.takes(|subject| value(packet, direction, subject))
-                }
+                Statement::MatchTuple(tuple) => tuple.takes(shown),
                 Statement::Map(map) => {
-                    let entry = map.entry(|subject| value(packet, direction, subject));
+                    let entry = map.entry(shown);
                     let said = entry.and_then(|entry| entry.verdict);
                     match said
                         .map(|said| self.follow(said, rule.number, (direction, packet), effects))
@@ -155,14 +156,27 @@ enum Step {
     Ends(Option<Final>),
 }
 
-/// Does a packet meet all that a rule asks?
+/// Does a packet that shows this meet all that a rule asks?
 #[inline]
-fn takes(rule: &Compiled, direction: Direction, packet: &Packet<'_>) -> bool {
+fn takes(rule: &Compiled, shown: impl Fn(Subject) -> Option<u128> + Copy) -> bool {
     rule.statements.iter().all(|statement| match statement {
-        Statement::Match(condition) => condition.takes(|subject| value(packet, direction, subject)),
-        Statement::MatchTuple(tuple) => tuple.takes(|subject| value(packet, direction, subject)),
+        Statement::Match(condition) => condition.takes(shown),
+        Statement::MatchTuple(tuple) => tuple.takes(shown),
         _ => true,
     })
+}
+
+/// What a packet shows of a subject; `state`: that of its connection.
+#[inline]
+fn shown(
+    subject: Subject,
+    (direction, packet): (Direction, &Packet<'_>),
+    state: Option<u128>,
+) -> Option<u128> {
+    match subject {
+        Subject::State => state,
+        _ => value(packet, direction, subject),
+    }
 }
 
 /// What no rule speaks of goes on; there is no rule with this number.

@@ -2,9 +2,11 @@
 //! it follows from a seed.
 
 use super::Input;
+use super::dialogue::Dialogue;
 use crate::packet::{Direction, Metadata, Time};
 use crate::profile::StateScope;
 use catena_wire::ethernet::{EthernetHeader, VlanTag};
+use catena_wire::flow::FlowKey;
 use catena_wire::frame::FrameView;
 use catena_wire::ipv4::Ipv4Header;
 use catena_wire::ipv6::Ipv6Header;
@@ -249,54 +251,89 @@ impl Shape {
     }
 }
 
-/// So many packets, of flows and of answers to them, each with the way it goes.
+/// So many packets of nobody in particular, each with the way it goes.
 #[must_use]
 pub fn shapes(seed: u64, packets: usize) -> Vec<(Shape, Direction)> {
     let mut random = Random::new(seed);
-    let mut drawn = Vec::with_capacity(packets);
-    let mut former: Vec<Shape> = Vec::new();
-    while drawn.len() < packets {
-        let shape = match former.get(random.below(2 * FORMER_MAX)) {
-            Some(shape) => shape.follow(&mut random),
-            None => Shape::draw(&mut random),
-        };
-        let is_frame = shape.frame().is_some_and(|frame| FrameView::parse(&frame).is_ok());
-        if !is_frame {
-            continue;
-        }
-        match former.get_mut(random.below(FORMER_MAX)) {
-            Some(place) => *place = shape.clone(),
-            None => former.push(shape.clone()),
-        }
-        let is_back = random.below(3) == 0;
-        drawn.push((shape, if is_back { Direction::Backward } else { Direction::Forward }));
-    }
-    drawn
+    let mut former = Vec::new();
+    let drawn = std::iter::repeat_with(|| stray(&mut former, &mut random));
+    let is_frame = |(shape, _): &(Shape, Direction)| {
+        shape.frame().is_some_and(|frame| FrameView::parse(&frame).is_ok())
+    };
+    drawn.filter(is_frame).take(packets).collect()
 }
 
-/// The same as frames, a few microseconds apart.
+/// Pairs of hosts that talk at once, at most.
+const DIALOGUES_MAX: usize = 12;
+/// After one of so many packets, nobody says anything for some time.
+const PAUSE: usize = 300;
+
+/// So many packets, a few microseconds apart and now and then much more, in both directions: some of hosts
+/// that talk to one another, some of nobody in particular.
 #[must_use]
 pub fn draw(seed: u64, packets: usize) -> Vec<Input> {
-    let mut random = Random::new(!seed);
+    let mut random = Random::new(seed);
+    let mut inputs = Vec::with_capacity(packets);
     let mut at = 0;
-    let inputs = shapes(seed, packets).into_iter().filter_map(|(shape, direction)| {
+    let mut former: Vec<Shape> = Vec::new();
+    let mut dialogues: Vec<Dialogue> = Vec::new();
+    while inputs.len() < packets {
+        let drawn = if random.below(2) == 0 {
+            said(&mut dialogues, &mut random)
+        } else {
+            let (shape, direction) = stray(&mut former, &mut random);
+            shape.frame().map(|frame| (frame, direction))
+        };
+        let drawn = drawn.filter(|(frame, _)| FrameView::parse(frame).is_ok());
+        let Some((frame, direction)) = drawn else { continue };
         at += random.below(5) as u64 * 1_000;
-        Some(Input {
-            at: Time(at),
-            direction,
-            frame: shape.frame()?,
-            metadata: Metadata::default(),
-        })
-    });
-    inputs.collect()
+        if random.below(PAUSE) == 0 {
+            at += Time::seconds(random.below(150) as u64).0;
+        }
+        inputs.push(Input { at: Time(at), direction, frame, metadata: Metadata::default() });
+    }
+    inputs
 }
 
-/// What packets have in common that may meet in a function's state of this scope.
+/// What one of those who talk says.
+fn said(dialogues: &mut Vec<Dialogue>, random: &mut Random) -> Option<(Vec<u8>, Direction)> {
+    let place = random.below(DIALOGUES_MAX);
+    if let Some(dialogue) = dialogues.get_mut(place) {
+        let next = dialogue.next(random);
+        if next.is_none() {
+            *dialogue = Dialogue::begin(random);
+        }
+        return next;
+    }
+    dialogues.push(Dialogue::begin(random));
+    None
+}
+
+/// A packet of nobody in particular, or of the flow of a former one.
+fn stray(former: &mut Vec<Shape>, random: &mut Random) -> (Shape, Direction) {
+    let shape = match former.get(random.below(2 * FORMER_MAX)) {
+        Some(shape) => shape.follow(random),
+        None => Shape::draw(random),
+    };
+    match former.get_mut(random.below(FORMER_MAX)) {
+        Some(place) => *place = shape.clone(),
+        None => former.push(shape.clone()),
+    }
+    let is_back = random.below(3) == 0;
+    (shape, if is_back { Direction::Backward } else { Direction::Forward })
+}
+
+/// What packets have in common that may meet in a function's state of this scope. An error is of the flow
+/// that it is about.
 #[must_use]
 pub fn group(input: &Input, scope: StateScope) -> Vec<u8> {
     let view = FrameView::parse(&input.frame).ok();
-    let Some(flow) = view.and_then(|view| view.flow) else { return Vec::new() };
-    let mut ends = [(flow.source, flow.source_port), (flow.destination, flow.destination_port)];
+    let about = view.as_ref().and_then(|view| quoted(&input.frame, view));
+    let Some(flow) = about.or(view.and_then(|view| view.flow)) else { return Vec::new() };
+    // The identifier of an echo has no side.
+    let is_icmp = matches!(flow.protocol, IpProtocol::ICMP | IpProtocol::ICMPV6);
+    let other_port = if is_icmp { flow.source_port } else { flow.destination_port };
+    let mut ends = [(flow.source, flow.source_port), (flow.destination, other_port)];
     ends.sort_unstable();
     match scope {
         StateScope::Packet | StateScope::Flow => {
@@ -305,4 +342,11 @@ pub fn group(input: &Input, scope: StateScope) -> Vec<u8> {
         // Hosts meet through others: all are one group.
         StateScope::Host | StateScope::All => Vec::new(),
     }
+}
+
+/// The flow that an ICMP error is about.
+fn quoted(frame: &[u8], view: &FrameView) -> Option<FlowKey> {
+    let start = usize::from(view.l4_offset.filter(|_| view.is_icmp_error())?);
+    let packet = frame.get(start + icmp::IcmpView::HEADER_LEN..view.end as usize)?;
+    FrameView::parse_quoted(packet, view.ethertype).ok()?.flow
 }
