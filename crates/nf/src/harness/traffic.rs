@@ -210,7 +210,7 @@ impl Shape {
                     sequence: u32::from(self.identification) << 8,
                     acknowledgment: 7,
                     flags: self.flags,
-                    window: 501,
+                    window: 29_200,
                     urgent_pointer: 0,
                 };
                 let mut bytes = vec![0; tcp::HEADER_BYTES];
@@ -293,6 +293,19 @@ pub fn draw(seed: u64, packets: usize) -> Vec<Input> {
         inputs.push(Input { at: Time(at), direction, frame, metadata: Metadata::default() });
     }
     inputs
+}
+
+/// So many packets of hosts that talk to one another, each with the way it goes; one of ten goes wrong.
+#[must_use]
+pub fn talk(seed: u64, packets: usize) -> Vec<(Vec<u8>, Direction)> {
+    let mut random = Random::new(seed);
+    let mut dialogues = Vec::new();
+    let mut drawn = Vec::with_capacity(packets);
+    while drawn.len() < packets {
+        let next = said(&mut dialogues, &mut random);
+        drawn.extend(next.filter(|(frame, _)| FrameView::parse(frame).is_ok()));
+    }
+    drawn
 }
 
 /// What one of those who talk says.

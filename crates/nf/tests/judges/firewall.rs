@@ -8,11 +8,15 @@ use catena_nf::function::RuleCount;
 use catena_nf::harness::traffic::{self, Random};
 use catena_nf::outcome::{Outcomes, Verdict};
 use catena_nf::packet::{Direction, Packet, Time};
+use catena_nf::tracking;
 use catena_rules::rule_set::{Families, RuleSet};
 use catena_rules::{ReadOptions, Side, iptables, nft};
 use catena_wire::field::{Field, UpperChecksum};
-use catena_wire::frame::FrameView;
+use catena_wire::frame::{Fragment, FrameView};
+use catena_wire::scalar::{IpProtocol, MacAddr};
 use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Instant;
 
 /// Rule sets by chance; half of them of each version of IP.
 const SETS: u64 = 200;
@@ -74,6 +78,16 @@ fn decremented(frame: &[u8]) -> Vec<u8> {
     seen
 }
 
+/// Does the router say it of its own accord: an error, from its own address, or a reset, which has no number?
+fn is_routers(frame: &[u8]) -> bool {
+    let flow = FrameView::parse(frame).ok().and_then(|view| view.flow);
+    let is_own = |source: IpAddr| match source {
+        IpAddr::V4(v4) => v4.octets()[..3] == [192, 0, 2],
+        IpAddr::V6(v6) => v6.segments()[2] == 0xffff,
+    };
+    flow.is_none_or(|flow| is_own(flow.source)) || number(frame) == Some(0)
+}
+
 /// The number of a packet.
 fn number(frame: &[u8]) -> Option<u128> {
     let view = FrameView::parse(frame).ok()?;
@@ -125,26 +139,28 @@ fn counted_by_nft(listed: &str, set: &RuleSet) -> Vec<RuleCount> {
 fn pass(
     router: &Router,
     (set, text): (&RuleSet, &str),
+    tracking: &tracking::Config,
     packets: &[(Direction, Vec<u8>)],
 ) -> (Firewall, usize) {
-    let mut firewall = Firewall::new(std::slice::from_ref(set)).expect("a firewall");
+    let sets = std::slice::from_ref(set);
+    let mut firewall = Firewall::with_tracking(sets, tracking).expect("a firewall");
+    let began = Instant::now();
     let mut outcomes = Outcomes::default();
     let mut passed = BTreeSet::new();
     for (direction, frame) in packets {
         router.send(*direction, frame);
         let seen = decremented(frame);
         let packet = Packet::read(&seen).expect("a packet");
-        firewall.process(Time::default(), *direction, &[packet], &mut outcomes);
+        let now = Time(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        firewall.process(now, *direction, &[packet], &mut outcomes);
         if outcomes.verdicts() == [Verdict::Pass] {
             passed.insert((*direction, number(frame).expect("a number")));
         }
     }
     let came = router.collect(passed.len()).into_iter();
-    // What the kernel says of its own is no packet of ours.
-    let came: BTreeSet<_> = came
-        .filter_map(|(direction, frame)| Some((direction, number(&frame)?)))
-        .filter(|(_, number)| *number > 0)
-        .collect();
+    let came = came.filter(|(_, frame)| !is_routers(frame));
+    let came: BTreeSet<_> =
+        came.filter_map(|(direction, frame)| Some((direction, number(&frame)?))).collect();
     let only_kernel: Vec<_> = came.difference(&passed).collect();
     let only_ours: Vec<_> = passed.difference(&came).collect();
     assert!(
@@ -167,12 +183,17 @@ fn same_counts(firewall: &Firewall, kernel: &[RuleCount], (set, text): (&RuleSet
 }
 
 /// Holds the firewall of a rule set against the kernel's, and answers how many packets passed.
-fn judge(router: &Router, text: &str, judge: Judge, packets: &[(Direction, Vec<u8>)]) -> usize {
+fn judge(
+    router: &Router,
+    text: &str,
+    (judge, tracking): (Judge, &tracking::Config),
+    packets: &[(Direction, Vec<u8>)],
+) -> usize {
     router.run(&judge.program("restore"), &[], text);
     let families = if judge.is_v6 { Families::V6 } else { Families::V4 };
     let set = iptables::read(text, families, &options())
         .unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let (firewall, passed) = pass(router, (&set, text), packets);
+    let (firewall, passed) = pass(router, (&set, text), tracking, packets);
     let saved = router.run(&judge.program("save"), &["-c"], "");
     router.run(&judge.program("restore"), &[], "*filter\n:FORWARD ACCEPT [0:0]\nCOMMIT\n");
     same_counts(&firewall, &counted(&saved, &set), (&set, text));
@@ -194,7 +215,8 @@ fn each_packet_and_each_counter_of_nftables_is_the_kernels() {
         let mut packets = packets_of(set, by(false), (1, half));
         packets.extend(packets_of(set, by(true), (1_000, half)));
         sent += packets.len();
-        let (firewall, came) = pass(&router, (&read, &text), &packets);
+        let (firewall, came) =
+            pass(&router, (&read, &text), &tracking::Config::default(), &packets);
         passed += came;
         let listed = router.run("nft", &["-j", "list", "ruleset"], "");
         same_counts(&firewall, &counted_by_nft(&listed, &read), (&read, &text));
@@ -210,11 +232,71 @@ fn each_packet_and_each_counter_is_the_kernels() {
     let (mut sent, mut passed) = (0, 0);
     for set in 0..SETS {
         let by = Judge { is_v6: set % 2 == 1, is_legacy: set % 4 < 2 };
-        let text = rule_sets::iptables(&mut random, by.is_v6);
+        let text = rule_sets::iptables(&mut random, by.is_v6, false);
         let packets = packets_of(set, by, (1, PACKETS));
         sent += packets.len();
-        passed += judge(&router, &text, by, &packets);
+        passed += judge(&router, &text, (by, &tracking::Config::default()), &packets);
     }
     println!("{SETS} rule sets, {sent} packets, {passed} of them passed");
     assert!(sent >= 20_000 && passed > sent / 10 && passed < sent * 9 / 10, "{sent} {passed}");
+}
+
+/// Rule sets that ask for the states of connections, half of them of each version of IP.
+const SETS_WITH_STATES: u64 = 64;
+/// Packets for each of them.
+const PACKETS_WITH_STATES: usize = 250;
+
+/// Packets of hosts that talk, as a router forwards them.
+fn talk(seed: u64, is_v6: bool) -> Vec<(Direction, Vec<u8>)> {
+    let drawn = traffic::talk(seed, PACKETS_WITH_STATES * 6).into_iter();
+    let mut number = 0;
+    let talk = drawn.filter_map(|(mut frame, direction)| {
+        let view = FrameView::parse(&frame).expect("a packet");
+        let is_asked = view.flow.is_some_and(|flow| flow.source.is_ipv6() == is_v6);
+        // The kernel keeps fragments until they are whole, looks into GRE (which has no header here), and a
+        // host that talks to itself is its own answer.
+        let is_told_alike = view.flow.is_some_and(|flow| {
+            flow.protocol != IpProtocol::GRE && flow.source != flow.destination
+        });
+        if !is_asked || !is_told_alike || view.vlan.is_some() || view.fragment != Fragment::Whole {
+            return None;
+        }
+        number += 1;
+        let (to, from) = Router::macs(direction);
+        let of = |mac: MacAddr| mac.0.iter().fold(0, |all, octet| all << 8 | u128::from(*octet));
+        let ttl = Field::Ttl.read(&frame, &view).expect("it has one").max(2);
+        let field = if is_v6 { Field::FlowLabel } else { Field::Identification };
+        let values = [
+            (Field::EthernetDestination, of(to)),
+            (Field::EthernetSource, of(from)),
+            (Field::Ttl, ttl),
+            (field, number),
+        ];
+        for (field, value) in values {
+            let written = field.write(&mut frame, &view, (value, u128::MAX), UpperChecksum::Closed);
+            assert!(written.is_ok(), "{field:?}");
+        }
+        Some((direction, frame))
+    });
+    talk.take(PACKETS_WITH_STATES).collect()
+}
+
+#[test]
+fn each_state_of_a_connection_is_the_kernels() {
+    let router = Router::new("judge-states");
+    let mut random = Random::new(1_981);
+    let (mut sent, mut passed) = (0, 0);
+    for set in 0..SETS_WITH_STATES {
+        let by = Judge { is_v6: set % 2 == 1, is_legacy: set % 4 < 2 };
+        let tracking = tracking::Config { is_liberal: set % 8 < 4, ..tracking::Config::default() };
+        let liberal = if tracking.is_liberal { "1" } else { "0" };
+        router.set("net/netfilter/nf_conntrack_tcp_be_liberal", liberal);
+        router.run("conntrack", &["-F"], "");
+        let text = rule_sets::iptables(&mut random, by.is_v6, true);
+        let packets = talk(set, by.is_v6);
+        sent += packets.len();
+        passed += judge(&router, &text, (by, &tracking), &packets);
+    }
+    println!("{SETS_WITH_STATES} rule sets, {sent} packets, {passed} of them passed");
+    assert!(passed > sent / 10 && passed < sent * 9 / 10, "{sent} {passed}");
 }

@@ -47,7 +47,12 @@ impl Router {
             ));
             ip(&format!("link set {end} up"));
             ip(&format!("link set {end}.in up"));
-            // Whoever sends there is a socket.
+            // Whoever is there is a socket: the kernel itself forwards nothing that came out.
+            let quiet = [("ipv4", "forwarding", "0"), ("ipv6", "disable_ipv6", "1")];
+            for (version, key, value) in quiet {
+                let key = format!("net/{version}/conf/{end}/{key}");
+                write_in(&namespace, &key, value).expect("it can be set");
+            }
             ip(&format!("addr add 192.0.2.{}/32 dev {end}.in", at + 1));
             ip(&format!("-6 addr add 2001:db8:ffff::{}/128 dev {end}.in nodad", at + 1));
         }
@@ -63,6 +68,9 @@ impl Router {
             ip(&format!("route add default via {next} dev {leaves} onlink table {table}"));
             ip(&format!("-6 route add default via {next_v6} dev {leaves} onlink table {table}"));
         }
+        // What it says of its own accord leaves by some interface, as its connections are told of it then.
+        ip("route add 10.0.0.0/8 via 192.0.2.101 dev one.in onlink");
+        ip("-6 route add 2001:db8::/32 via 2001:db8:ffff::101 dev one.in onlink");
         let ends = ["one", "two"].map(|end| open_packet_socket(&namespace, end).expect("a socket"));
         let router = Self { namespace, ends };
         // What the kernel says when interfaces come up.
@@ -74,6 +82,11 @@ impl Router {
     pub(crate) fn macs(direction: Direction) -> (MacAddr, MacAddr) {
         let at = side(direction);
         (ROUTER[at], BEHIND[at])
+    }
+
+    /// Writes a setting of its network.
+    pub(crate) fn set(&self, key: &str, value: &str) {
+        write_in(&self.namespace, key, value).expect("it can be set");
     }
 
     /// Runs a program in it, which must succeed, and answers what it says.

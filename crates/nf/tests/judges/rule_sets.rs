@@ -86,8 +86,16 @@ fn target(random: &mut Random, is_v6: bool, chains: &[String], is_tcp: bool) -> 
     }
 }
 
-/// One rule set.
-pub(crate) fn iptables(random: &mut Random, is_v6: bool) -> String {
+/// What a rule may ask of a connection.
+fn state(random: &mut Random) -> String {
+    let not = if random.below(5) == 0 { "! " } else { "" };
+    let states =
+        ["NEW", "ESTABLISHED", "RELATED,ESTABLISHED", "INVALID", "NEW,RELATED", "INVALID,NEW"];
+    format!("-m conntrack {not}--ctstate {} ", random.pick(&states).unwrap_or_default())
+}
+
+/// One rule set. `has_states`: half of its rules ask for the states of connections.
+pub(crate) fn iptables(random: &mut Random, is_v6: bool, has_states: bool) -> String {
     let policy = random.pick(&["ACCEPT", "DROP"]).unwrap_or_default();
     let chains: Vec<String> = (0..random.below(4)).map(|at| format!("chain{at}")).collect();
     let mut text =
@@ -95,7 +103,12 @@ pub(crate) fn iptables(random: &mut Random, is_v6: bool) -> String {
     chains.iter().for_each(|chain| text += &format!(":{chain} - [0:0]\n"));
     let mut rules = |chain: &str, led: &[String], text: &mut String| {
         for _ in 0..1 + random.below(12) {
-            let asked = conditions(random, is_v6);
+            let mut asked = conditions(random, is_v6);
+            if has_states {
+                // No fragment comes to rules where connections are tracked.
+                asked = asked.replace("-f ", "");
+                asked += &if random.below(2) == 0 { state(random) } else { String::new() };
+            }
             // The bucket never fills within a test: a burst, and then nothing.
             let limit =
                 if random.below(12) == 0 { "-m limit --limit 2/hour --limit-burst 4 " } else { "" };
