@@ -10,7 +10,7 @@ use catena_nf::Function;
 use catena_nf::firewall::Firewall;
 use catena_nf::profile::{FieldSet, Profile, StateScope};
 use catena_rules::rule_set::{Families, RuleSet};
-use catena_rules::{ReadOptions, Side, Unsupported, iptables};
+use catena_rules::{ReadOptions, RuleError, Side, Unsupported, iptables};
 use catena_runner::{Account, Bump, News};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
@@ -119,7 +119,7 @@ pub(crate) fn run(command: NfCommand) -> Result<(), Failure> {
             let own = [(place.at_in.clone(), Side::In), (place.at_out.clone(), Side::Out)];
             let (sets, firewall) = rules.read(own.into())?;
             for (file, line, what) in remarks(&sets) {
-                tracing::warn!("{file} line {line}: {what}");
+                progress(format_args!("{file} line {line}: {what}"));
             }
             run_function(Box::new(firewall), &place, json)
         }
@@ -148,7 +148,7 @@ impl FirewallArguments {
                     UnsupportedChoice::Skip => Unsupported::Skip,
                 },
             };
-            sets.push(iptables::read(&text(file)?, families, &options)?);
+            sets.push(iptables::read(&text(file)?, families, &options).map_err(refused)?);
         }
         if sets.len() > 1 {
             // Each file speaks for the other's version.
@@ -158,6 +158,12 @@ impl FirewallArguments {
         let firewall = Firewall::new(&sets)?;
         Ok((sets, firewall))
     }
+}
+
+/// What is left out in a template by a line is left out here by an option.
+fn refused(error: RuleError) -> Failure {
+    let hint = if error.may_be_skipped { " (here: --unsupported skip)" } else { "" };
+    Failure::failed(format!("{error}{hint}"))
 }
 
 fn text(file: &Path) -> Result<String, Failure> {

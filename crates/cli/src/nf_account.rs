@@ -45,9 +45,8 @@ fn lines(account: &Account, names: (&str, &str)) -> Vec<[String; 3]> {
     if dropped.function_full > 0 {
         lines.push(line("dropped", "function_full", dropped.function_full));
     }
-    if account.ring_full.total() > 0 {
-        lines.extend(sides("never seen, ring full", account.ring_full));
-    }
+    let unseen = sides("never seen, ring full", account.ring_full);
+    lines.extend(unseen.into_iter().filter(|[_, _, count]| count != "0"));
     if account.events > 0 {
         lines.push(line("told of", "by rules that log", account.events));
     }

@@ -19,6 +19,8 @@ use catena_wire::segment::SuperFrame;
 
 /// Frames that a function is asked about at once, at most.
 pub const BATCH_FRAMES_MAX: usize = 256;
+/// The same where super-frames are cut, each into dozens of packets: meanwhile the other port's ring fills.
+const CUT_FRAMES_MAX: usize = 32;
 /// What a batch came in, what it was cut into, and as many again that the function makes.
 const POOL_BUFFERS: usize = 4 * BATCH_FRAMES_MAX;
 /// The kernel's word for a frame that is longer than its interface takes (errno(3)).
@@ -136,7 +138,8 @@ impl<P: Port> Bump<P> {
     fn receive(&mut self, side: Side, now: Time) -> Result<Received, RunError> {
         let mut incoming = std::mem::take(&mut self.incoming);
         let port = &mut self.ports[index(side)];
-        let received = port.receive(&mut self.pool, &mut incoming, BATCH_FRAMES_MAX);
+        let max = if self.cuts { CUT_FRAMES_MAX } else { BATCH_FRAMES_MAX };
+        let received = port.receive(&mut self.pool, &mut incoming, max);
         for (frames, reason) in [
             (received.truncated, DropReason::TruncatedByRing),
             (received.unsupported_offload, DropReason::UnsupportedOffload),

@@ -50,7 +50,7 @@ pub fn run<P: Port>(
     let [at_in, at_out] = bump.ports();
     poller.add(at_in, TOKEN_IN)?;
     poller.add(at_out, TOKEN_OUT)?;
-    poller.add(stop, TOKEN_STOP)?;
+    poller.add(&stop, TOKEN_STOP)?;
     poller.add(&ask, TOKEN_ASK)?;
     let (start, mut ready) = (Instant::now(), Vec::new());
     let mut ticked = Time::default();
