@@ -19,8 +19,9 @@ use catena_wire::segment::SuperFrame;
 
 /// Frames that a function is asked about at once, at most.
 pub const BATCH_FRAMES_MAX: usize = 256;
-/// The same where super-frames are cut, each into dozens of packets: meanwhile the other port's ring fills.
-const CUT_FRAMES_MAX: usize = 32;
+/// Frames that are taken at once where each may be cut into dozens: what a batch has too many keeps the other
+/// port waiting, whose ring fills.
+const CUT_FRAMES_MAX: usize = 4;
 /// What a batch came in, what it was cut into, and as many again that the function makes.
 const POOL_BUFFERS: usize = 4 * BATCH_FRAMES_MAX;
 /// The kernel's word for a frame that is longer than its interface takes (errno(3)).
@@ -135,10 +136,29 @@ impl<P: Port> Bump<P> {
         self.tally.account(&*self.function, Sides { at_in, at_out })
     }
 
+    /// Takes a batch, which super-frames that are cut may exceed by their parts.
     fn receive(&mut self, side: Side, now: Time) -> Result<Received, RunError> {
+        let before = self.tally.received.total();
+        let max = if self.cuts { CUT_FRAMES_MAX } else { BATCH_FRAMES_MAX };
+        let mut all = Received::default();
+        loop {
+            let received = self.receive_some(side, max, now)?;
+            all.frames += received.frames;
+            all.truncated += received.truncated;
+            all.unsupported_offload += received.unsupported_offload;
+            all.socket_error = all.socket_error.or(received.socket_error);
+            let packets = self.tally.received.total() - before;
+            if (received.frames as usize) < max || packets >= BATCH_FRAMES_MAX as u64 {
+                break;
+            }
+        }
+        self.flush(side, now)?;
+        Ok(all)
+    }
+
+    fn receive_some(&mut self, side: Side, max: usize, now: Time) -> Result<Received, RunError> {
         let mut incoming = std::mem::take(&mut self.incoming);
         let port = &mut self.ports[index(side)];
-        let max = if self.cuts { CUT_FRAMES_MAX } else { BATCH_FRAMES_MAX };
         let received = port.receive(&mut self.pool, &mut incoming, max);
         for (frames, reason) in [
             (received.truncated, DropReason::TruncatedByRing),
@@ -151,7 +171,6 @@ impl<P: Port> Bump<P> {
             self.take(buffer, side, now)?;
         }
         self.incoming = incoming;
-        self.flush(side, now)?;
         Ok(received)
     }
 
