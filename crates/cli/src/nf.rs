@@ -148,7 +148,10 @@ impl FirewallArguments {
                     UnsupportedChoice::Skip => Unsupported::Skip,
                 },
             };
-            sets.push(iptables::read(&text(file)?, families, &options).map_err(refused)?);
+            sets.push(
+                iptables::read(&text(file)?, families, &options)
+                    .map_err(|error| refused(&error))?,
+            );
         }
         if sets.len() > 1 {
             // Each file speaks for the other's version.
@@ -161,7 +164,7 @@ impl FirewallArguments {
 }
 
 /// What is left out in a template by a line is left out here by an option.
-fn refused(error: RuleError) -> Failure {
+fn refused(error: &RuleError) -> Failure {
     let hint = if error.may_be_skipped { " (here: --unsupported skip)" } else { "" };
     Failure::failed(format!("{error}{hint}"))
 }

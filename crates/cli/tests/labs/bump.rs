@@ -11,7 +11,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 const CLIENT: &str = "10.99.0.1";
@@ -203,7 +203,7 @@ fn a_bump_tells_its_account_on_the_way_and_ends_when_it_is_told_to() {
     signal(&child, Signal::TERM);
     wait_for("its end", || {
         let ended = child.try_wait().expect("it can be waited for");
-        ended.filter(|status| status.success()).ok_or_else(|| format!("{ended:?}"))
+        ended.filter(ExitStatus::success).ok_or_else(|| format!("{ended:?}"))
     });
 }
 
