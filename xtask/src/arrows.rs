@@ -18,11 +18,26 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("rules", &["model", "wire"]),
     ("search", &["io", "wire", "model"]),
     ("nf", &["model", "rules", "search", "wire"]),
+    ("runner", &["io", "model", "nf", "rules", "wire"]),
     ("dataplane", &["fastpath", "io", "wire", "model", "protocol", "search"]),
     ("controller", &["plan", "store", "protocol", "model", "wire"]),
     ("agent", &["fastpath", "protocol", "model", "kernel", "wire"]),
     ("lab", &["kernel", "client", "io", "model", "wire"]),
-    ("cli", &["controller", "agent", "dataplane", "lab", "kernel", "client", "model"]),
+    (
+        "cli",
+        &[
+            "controller",
+            "agent",
+            "dataplane",
+            "lab",
+            "kernel",
+            "client",
+            "model",
+            "nf",
+            "rules",
+            "runner",
+        ],
+    ),
     (
         "bench",
         &[

@@ -22,6 +22,8 @@ mod keystone;
 mod lab;
 mod link;
 mod logs;
+mod nf;
+mod nf_account;
 mod node;
 mod output;
 mod path;
@@ -72,6 +74,9 @@ enum Command {
     /// Service functions: list them, say how they fail.
     #[command(subcommand)]
     Function(function::FunctionCommand),
+    /// Catena's own network functions without a controller: read their rules, run one between two interfaces.
+    #[command(subcommand)]
+    Nf(nf::NfCommand),
     /// Instances of functions: list them, drain one.
     #[command(subcommand)]
     Instance(function::InstanceCommand),
@@ -136,6 +141,7 @@ fn main() -> ExitCode {
         Command::Slice(command) => slice::run(&connection, command),
         Command::Chain(command) => chain::run(&connection, command),
         Command::Function(command) => function::run_function(&connection, command),
+        Command::Nf(command) => nf::run(command),
         Command::Instance(command) => function::run_instance(&connection, command),
         Command::FlowClassifier(command) => stock::run(&connection, command),
         Command::PortPair(command) => stock::run(&connection, command),

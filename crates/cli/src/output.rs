@@ -98,7 +98,7 @@ fn texts(format: Format, value: &Value) -> Result<Vec<String>, Failure> {
 }
 
 /// JSON of the same meaning: its writer spells out only what JSON asks for.
-fn json_escaped(json: &str) -> String {
+pub(crate) fn json_escaped(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for character in json.chars() {
         if character != '\n' && is_unseen(character) {

@@ -31,6 +31,17 @@ pub fn open_packet_socket(namespace: &NetNamespace, interface: &str) -> Result<O
     open(namespace, interface, Takes::All)
 }
 
+/// The same in the namespace of the calling thread, which needs no right to enter any.
+///
+/// # Errors
+/// As [`open_packet_socket`].
+pub fn open_packet_socket_here(interface: &str) -> Result<OwnedFd> {
+    open_here(interface, Takes::All).map_err(|e| match e.raw_os_error() {
+        Some(libc::ENODEV) => KernelError::not_found_yet(format!("interface {interface}")),
+        _ => KernelError::system("open", format!("packet socket on {interface}"), e),
+    })
+}
+
 /// The same for a socket that only sends: it takes no frame, and is told all the same when its
 /// interface goes.
 ///

@@ -92,6 +92,17 @@ pub enum GeneratedKind {
     TcpReset,
 }
 
+impl GeneratedKind {
+    /// Its name in accounts.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::TcpReset => "tcp_reset",
+        }
+    }
+}
+
 /// What a function made of a batch.
 #[derive(Clone, Debug, Default)]
 pub struct Outcomes {

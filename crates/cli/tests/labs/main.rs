@@ -9,6 +9,7 @@ mod account;
 mod alone;
 mod bad_input;
 mod building;
+mod bump;
 mod capture;
 mod chaos;
 mod clean_ends;

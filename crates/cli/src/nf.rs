@@ -1,0 +1,363 @@
+//! `catena nf`: network functions that come with Catena, without a controller. Reads the files that rules
+//! stand in and opens the sockets; refuses to know what rules mean and what becomes of packets.
+
+use crate::failure::Failure;
+use crate::nf_account;
+use crate::output::{block, json_escaped, progress, say};
+use catena_kernel::packet;
+use catena_kernel::signals::{BlockedSignals, Signal};
+use catena_nf::Function;
+use catena_nf::firewall::Firewall;
+use catena_nf::profile::{FieldSet, Profile, StateScope};
+use catena_rules::rule_set::{Families, RuleSet};
+use catena_rules::{ReadOptions, RuleError, Side, Unsupported, iptables};
+use catena_runner::{Account, Bump, News};
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// How a lint ends that says of one file that it leaves the other version of IP alone.
+const OTHER_VERSION_PASSES: &str = "whose packets pass";
+/// Refusals of the kernel (errno(3)).
+const NOT_PERMITTED: [i32; 2] = [1, 13];
+
+#[derive(Subcommand)]
+pub(crate) enum NfCommand {
+    /// Run a function between two interfaces: what comes in at one goes through it and out at the other.
+    ///
+    /// Needs CAP_NET_RAW, which it gives up once both interfaces are open, and no controller. What is no IP
+    /// (ARP, LLDP) passes as it is. The host's own stack hears what comes as well: give the interfaces no
+    /// address, and let the host not forward between them. SIGINT and SIGTERM end it with its account, SIGUSR1
+    /// tells the account on the way.
+    #[command(subcommand)]
+    Run(RunCommand),
+    /// Read a function's rules: what is wrong with them, what has no effect, and what the function then does.
+    #[command(subcommand)]
+    Check(CheckCommand),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum RunCommand {
+    /// A firewall by rules of iptables: those of the chain FORWARD, and where they lead.
+    Firewall {
+        #[command(flatten)]
+        rules: FirewallArguments,
+        #[command(flatten)]
+        place: Place,
+        /// Tell the account as one line of JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum CheckCommand {
+    /// A firewall by rules of iptables: those of the chain FORWARD, and where they lead.
+    Firewall {
+        #[command(flatten)]
+        rules: FirewallArguments,
+        /// Tell what was read as one line of JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Where a function stands.
+#[derive(Args)]
+pub(crate) struct Place {
+    /// The interface where packets of the forward direction come in; those of the backward go out there.
+    #[arg(long = "in", value_name = "IF")]
+    at_in: String,
+    /// The interface where packets of the forward direction go out; those of the backward come in there.
+    #[arg(long = "out", value_name = "IF")]
+    at_out: String,
+}
+
+/// What a firewall is made of.
+#[derive(Args)]
+pub(crate) struct FirewallArguments {
+    /// Rules for IPv4, as `iptables-save` writes them.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Rules for IPv6, as `ip6tables-save` writes them; without it IPv6 passes.
+    #[arg(long, value_name = "FILE")]
+    v6_config: Option<PathBuf>,
+    /// What becomes of rules that are not supported: the file is refused, or they are left out and listed.
+    #[arg(long, value_enum, default_value = "refuse")]
+    unsupported: UnsupportedChoice,
+    /// An interface that rules name and the side it stands for; may be given several times. `--in` and
+    /// `--out` stand for their sides by themselves.
+    #[arg(long = "interface", value_name = "NAME=in|out", value_parser = named_side)]
+    interfaces: Vec<(String, Side)>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum UnsupportedChoice {
+    /// The file is refused.
+    Refuse,
+    /// Such rules are left out, and listed.
+    Skip,
+}
+
+fn named_side(text: &str) -> Result<(String, Side), String> {
+    let wrong = || format!("'{text}' names no side; write eth0=in or eth1=out");
+    let (name, side) = text.rsplit_once('=').ok_or_else(wrong)?;
+    let side = match side {
+        "in" => Side::In,
+        "out" => Side::Out,
+        _ => return Err(wrong()),
+    };
+    if name.is_empty() { Err(wrong()) } else { Ok((name.to_owned(), side)) }
+}
+
+pub(crate) fn run(command: NfCommand) -> Result<(), Failure> {
+    match command {
+        NfCommand::Run(RunCommand::Firewall { rules, place, json }) => {
+            place.check()?;
+            let own = [(place.at_in.clone(), Side::In), (place.at_out.clone(), Side::Out)];
+            let (sets, firewall) = rules.read(own.into())?;
+            for (file, line, what) in remarks(&sets) {
+                progress(format_args!("{file} line {line}: {what}"));
+            }
+            run_function(Box::new(firewall), &place, json)
+        }
+        NfCommand::Check(CheckCommand::Firewall { rules, json }) => {
+            let (sets, firewall) = rules.read(BTreeMap::new())?;
+            tell_rules(&sets, firewall.profile(), json);
+            Ok(())
+        }
+    }
+}
+
+impl FirewallArguments {
+    /// The rule sets, and the firewall of them. `own`: interfaces whose sides are known.
+    fn read(&self, own: BTreeMap<String, Side>) -> Result<(Vec<RuleSet>, Firewall), Failure> {
+        let mut interfaces = own;
+        interfaces.extend(self.interfaces.iter().cloned());
+        let files = [(Some(&self.config), Families::V4), (self.v6_config.as_ref(), Families::V6)];
+        let mut sets = Vec::new();
+        for (file, families) in files {
+            let Some(file) = file else { continue };
+            let options = ReadOptions {
+                file: file.display().to_string(),
+                interfaces: interfaces.clone(),
+                unsupported: match self.unsupported {
+                    UnsupportedChoice::Refuse => Unsupported::Refuse,
+                    UnsupportedChoice::Skip => Unsupported::Skip,
+                },
+            };
+            sets.push(
+                iptables::read(&text(file)?, families, &options)
+                    .map_err(|error| refused(&error))?,
+            );
+        }
+        if sets.len() > 1 {
+            // Each file speaks for the other's version.
+            let is_answered = |what: &str| what.ends_with(OTHER_VERSION_PASSES);
+            sets.iter_mut().for_each(|set| set.lints.retain(|lint| !is_answered(&lint.what)));
+        }
+        let firewall = Firewall::new(&sets)?;
+        Ok((sets, firewall))
+    }
+}
+
+/// What is left out in a template by a line is left out here by an option.
+fn refused(error: &RuleError) -> Failure {
+    let hint = if error.may_be_skipped { " (here: --unsupported skip)" } else { "" };
+    Failure::failed(format!("{error}{hint}"))
+}
+
+fn text(file: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(file).map_err(|error| {
+        let file = file.display();
+        Failure::failed(format!(
+            "the rules {file} cannot be read: {error}; name a file that iptables-save wrote"
+        ))
+    })
+}
+
+impl Place {
+    fn check(&self) -> Result<(), Failure> {
+        if self.at_in == self.at_out {
+            return Err(Failure::usage(format!(
+                "--in and --out are both {}: a function stands between two interfaces, name another \
+                 for one of them",
+                self.at_in
+            )));
+        }
+        Ok(())
+    }
+
+    fn name(&self, side: Side) -> &str {
+        match side {
+            Side::In => &self.at_in,
+            Side::Out => &self.at_out,
+        }
+    }
+
+    fn open(&self, side: Side) -> Result<OwnedFd, Failure> {
+        let name = self.name(side);
+        packet::open_packet_socket_here(name).map_err(|error| {
+            let advice = match error.errno() {
+                _ if error.is_not_found() => "`ip link` lists those that are here",
+                Some(errno) if NOT_PERMITTED.contains(&errno) => {
+                    "run it as root, or give the binary CAP_NET_RAW"
+                }
+                _ => "name an Ethernet interface",
+            };
+            Failure::failed(format!("interface {name} cannot be opened: {error}; {advice}"))
+        })
+    }
+}
+
+fn run_function(function: Box<dyn Function>, place: &Place, json: bool) -> Result<(), Failure> {
+    // First of all: a signal that comes meanwhile waits.
+    let stop = BlockedSignals::block(&[Signal::INT, Signal::TERM])?.descriptor()?;
+    let ask = BlockedSignals::block(&[Signal::USR1])?.descriptor()?;
+    let ports = catena_runner::open([place.open(Side::In)?, place.open(Side::Out)?])?;
+    catena_runner::confine()?;
+    let mut bump = Bump::new(function, ports);
+    let tell = |account: &Account| nf_account::tell(account, (&place.at_in, &place.at_out), json);
+    progress(format_args!("runs between {} and {}", place.at_in, place.at_out));
+    let account = catena_runner::run(&mut bump, stop, ask, |news| match news {
+        News::Account(account) => tell(&account),
+        News::PortError { side, errno } => tracing::warn!(
+            "interface {}: {}; nothing comes or goes there until it is up again; if it was removed, end \
+             this and start it anew",
+            place.name(side),
+            std::io::Error::from_raw_os_error(errno)
+        ),
+    })?;
+    tell(&account);
+    Ok(())
+}
+
+/// What is to be said of rules that were read: file, line, text.
+fn remarks(sets: &[RuleSet]) -> Vec<(&str, u32, String)> {
+    let mut remarks = Vec::new();
+    for set in sets {
+        let file = &*set.file;
+        remarks.extend(set.lints.iter().map(|lint| (file, lint.line, lint.what.clone())));
+        remarks.extend(
+            set.skipped.iter().map(|rule| {
+                (file, rule.line, format!("left out, as {}: {}", rule.what, rule.text))
+            }),
+        );
+    }
+    remarks
+}
+
+/// Says what was read, and what the function of it does.
+fn tell_rules(sets: &[RuleSet], profile: &Profile, json: bool) {
+    let rules: usize = sets.iter().map(RuleSet::rules).sum();
+    let remarks = remarks(sets);
+    if json {
+        let remarks = remarks
+            .iter()
+            .map(|(file, line, what)| json!({"file": file, "line": line, "what": what}));
+        let value = json!({
+            "rules": rules,
+            "remarks": remarks.collect::<Vec<_>>(),
+            "profile": {
+                "reads": profile.reads.in_words(),
+                "writes": profile.writes.in_words(),
+                "drops": profile.drops,
+                "has_effects": profile.has_effects,
+                "state": scope(profile.state),
+                "generates": profile.generates,
+                "is_ordered": profile.is_ordered,
+                "takes_super_frames": profile.takes_super_frames,
+            },
+        });
+        block(json_escaped(&value.to_string()));
+        return;
+    }
+    let skipped: usize = sets.iter().map(|set| set.skipped.len()).sum();
+    say!(
+        "rules          {rules}{}",
+        if skipped > 0 { format!(", {skipped} left out") } else { String::new() }
+    );
+    for (file, line, what) in &remarks {
+        say!("remark         {file} line {line}: {what}");
+    }
+    for (name, value) in profile_lines(profile) {
+        say!("{name:<14} {value}");
+    }
+}
+
+fn profile_lines(profile: &Profile) -> [(&'static str, String); 8] {
+    let list = |set: &FieldSet| match set.in_words() {
+        _ if *set == FieldSet::all() => "everything".to_owned(),
+        names if names.is_empty() => "nothing".to_owned(),
+        names => names.join(", "),
+    };
+    let yes_or_no = |is_so: bool| if is_so { "yes" } else { "no" }.to_owned();
+    let whole = if profile.takes_super_frames { "whole" } else { "cut into wire packets first" };
+    [
+        ("reads", list(&profile.reads)),
+        ("writes", list(&profile.writes)),
+        ("drops", yes_or_no(profile.drops)),
+        ("effects", yes_or_no(profile.has_effects)),
+        ("state", scope(profile.state).to_owned()),
+        ("generates", yes_or_no(profile.generates)),
+        ("ordered", yes_or_no(profile.is_ordered)),
+        ("super-frames", whole.to_owned()),
+    ]
+}
+
+/// How far state reaches.
+const fn scope(scope: StateScope) -> &'static str {
+    match scope {
+        StateScope::Packet => "none",
+        StateScope::Flow => "of the flow",
+        StateScope::Host => "of the host",
+        StateScope::All => "of all packets",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V4: &str = "*filter\n:INPUT DROP [0:0]\n:FORWARD ACCEPT [0:0]\n\
+        -A FORWARD -i eth0 -p tcp -m tcp --dport 23 -j REJECT --reject-with tcp-reset\nCOMMIT\n";
+    const V6: &str = "*filter\n:FORWARD DROP [0:0]\nCOMMIT\n";
+
+    fn arguments(folder: &Path, has_v6: bool) -> FirewallArguments {
+        let file = |name: &str, text: &str| {
+            let path = folder.join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        FirewallArguments {
+            config: file("v4", V4),
+            v6_config: has_v6.then(|| file("v6", V6)),
+            unsupported: UnsupportedChoice::Refuse,
+            interfaces: vec![("eth0".to_owned(), Side::In)],
+        }
+    }
+
+    #[test]
+    fn one_file_alone_lets_the_other_version_pass_and_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        for (has_v6, rest) in [(false, 2), (true, 1)] {
+            let (sets, firewall) =
+                arguments(folder.path(), has_v6).read(BTreeMap::new()).ok().unwrap();
+            let remarks = remarks(&sets);
+            assert_eq!(remarks.len(), rest, "{remarks:?}");
+            assert!(remarks.iter().any(|(_, line, what)| *line == 2 && what.contains("INPUT")));
+            assert!(firewall.profile().generates);
+        }
+    }
+
+    #[test]
+    fn a_side_is_named_by_its_word() {
+        assert_eq!(named_side("eth0=in"), Ok(("eth0".to_owned(), Side::In)));
+        assert_eq!(named_side("a=b=out"), Ok(("a=b".to_owned(), Side::Out)));
+        for wrong in ["eth0", "=in", "eth0=up", ""] {
+            assert!(named_side(wrong).unwrap_err().contains("eth0=in"), "{wrong}");
+        }
+    }
+}

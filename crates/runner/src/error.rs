@@ -1,0 +1,28 @@
+//! Why a function cannot run, or cannot go on.
+
+use catena_io::IoError;
+use catena_nf::carry_out::PatchError;
+use catena_nf::check::Fault;
+
+/// Why a function cannot run, or cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A port or the wait for it.
+    #[error(transparent)]
+    Io(#[from] IoError),
+    /// The function did what its profile does not say.
+    #[error(
+        "the function broke its profile: {0}; it is stopped, as nothing that it says can be relied on; \
+         this is a fault of the function, not of its rules: report it with them"
+    )]
+    Fault(Fault),
+    /// A patch names what the packet does not have.
+    #[error(
+        "the function asked for a change that its packet cannot have ({0:?}); it is stopped; this is a \
+         fault of the function, not of its rules: report it with them"
+    )]
+    Patch(PatchError),
+    /// The descriptor by which an account is asked for.
+    #[error("whoever asks for an account cannot be heard: {0}")]
+    Asking(#[source] std::io::Error),
+}

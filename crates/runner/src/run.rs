@@ -1,0 +1,91 @@
+//! The loop of a process: waits for ports and for whoever stops it or asks for an account, and tells the
+//! function what time it is.
+
+use crate::account::Account;
+use crate::bump::Bump;
+use crate::error::RunError;
+use catena_io::{Poller, Port};
+use catena_nf::packet::Time;
+use catena_rules::Side;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How long a function's time may stand still while no packet comes.
+const TICK: Duration = Duration::from_millis(100);
+const TOKEN_IN: u64 = 0;
+const TOKEN_OUT: u64 = 1;
+const TOKEN_STOP: u64 = 2;
+const TOKEN_ASK: u64 = 3;
+/// Room for what a descriptor says while it asks; several questions are one.
+const QUESTION_BYTES: usize = 1_024;
+
+/// What whoever runs a function is told on the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// The account that was asked for.
+    Account(Box<Account>),
+    /// The kernel has noted an error at a side, such as its interface going down (`errno`).
+    PortError {
+        /// Where.
+        side: Side,
+        /// Which.
+        errno: i32,
+    },
+}
+
+/// Runs a function until `stop` can be read; tells its account whenever `ask` can be.
+///
+/// # Errors
+/// When the function breaks its profile, or the kernel refuses the wait.
+pub fn run<P: Port>(
+    bump: &mut Bump<P>,
+    stop: impl AsFd,
+    ask: OwnedFd,
+    mut tell: impl FnMut(News),
+) -> Result<Account, RunError> {
+    let mut ask = File::from(ask);
+    let mut poller = Poller::new()?;
+    let [at_in, at_out] = bump.ports();
+    poller.add(at_in, TOKEN_IN)?;
+    poller.add(at_out, TOKEN_OUT)?;
+    poller.add(&stop, TOKEN_STOP)?;
+    poller.add(&ask, TOKEN_ASK)?;
+    let (start, mut ready) = (Instant::now(), Vec::new());
+    let mut ticked = Time::default();
+    let mut wait = Duration::ZERO;
+    loop {
+        poller.wait(Some(wait), &mut ready)?;
+        let now = Time(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let turn = bump.turn(now)?;
+        for (side, error) in [Side::In, Side::Out].into_iter().zip(turn.errors) {
+            if let Some(errno) = error {
+                tell(News::PortError { side, errno });
+            }
+        }
+        if u128::from(now.since(ticked)) >= TICK.as_nanos() {
+            bump.elapse(now)?;
+            ticked = now;
+        }
+        if ready.contains(&TOKEN_ASK) {
+            hear(&mut ask)?;
+            tell(News::Account(Box::new(bump.account())));
+        }
+        if ready.contains(&TOKEN_STOP) {
+            return Ok(bump.account());
+        }
+        wait = if turn.frames > 0 { Duration::ZERO } else { TICK };
+    }
+}
+
+/// Takes what has been asked, so that it is not heard again.
+fn hear(ask: &mut File) -> Result<(), RunError> {
+    match ask.read(&mut [0; QUESTION_BYTES]) {
+        Ok(_) => Ok(()),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+            Ok(())
+        }
+        Err(error) => Err(RunError::Asking(error)),
+    }
+}
