@@ -9,8 +9,9 @@ use catena_kernel::signals::{BlockedSignals, Signal};
 use catena_nf::Function;
 use catena_nf::firewall::Firewall;
 use catena_nf::profile::{FieldSet, Profile, StateScope};
+use catena_nf::tracking;
 use catena_rules::rule_set::{Families, RuleSet};
-use catena_rules::{ReadOptions, RuleError, Side, Unsupported, iptables};
+use catena_rules::{Lint, LintKind, ReadOptions, RuleError, Side, Unsupported};
 use catena_runner::{Account, Bump, News};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
@@ -18,8 +19,6 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// How a lint ends that says of one file that it leaves the other version of IP alone.
-const OTHER_VERSION_PASSES: &str = "whose packets pass";
 /// Refusals of the kernel (errno(3)).
 const NOT_PERMITTED: [i32; 2] = [1, 13];
 
@@ -40,7 +39,7 @@ pub(crate) enum NfCommand {
 
 #[derive(Subcommand)]
 pub(crate) enum RunCommand {
-    /// A firewall by rules of iptables: those of the chain FORWARD, and where they lead.
+    /// A firewall by rules of iptables or nftables: what forwarded packets meet, and where it leads.
     Firewall {
         #[command(flatten)]
         rules: FirewallArguments,
@@ -54,7 +53,7 @@ pub(crate) enum RunCommand {
 
 #[derive(Subcommand)]
 pub(crate) enum CheckCommand {
-    /// A firewall by rules of iptables: those of the chain FORWARD, and where they lead.
+    /// A firewall by rules of iptables or nftables: what forwarded packets meet, and where it leads.
     Firewall {
         #[command(flatten)]
         rules: FirewallArguments,
@@ -78,12 +77,16 @@ pub(crate) struct Place {
 /// What a firewall is made of.
 #[derive(Args)]
 pub(crate) struct FirewallArguments {
-    /// Rules for IPv4, as `iptables-save` writes them.
+    /// Rules for IPv4 as `iptables-save` writes them, or rules of nftables as `nft -j list ruleset` does.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
     /// Rules for IPv6, as `ip6tables-save` writes them; without it IPv6 passes.
     #[arg(long, value_name = "FILE")]
     v6_config: Option<PathBuf>,
+    /// Segments of TCP whose numbers do not fit their connection are no reason to call them invalid, as with
+    /// nf_conntrack_tcp_be_liberal.
+    #[arg(long)]
+    tcp_be_liberal: bool,
     /// What becomes of rules that are not supported: the file is refused, or they are left out and listed.
     #[arg(long, value_enum, default_value = "refuse")]
     unsupported: UnsupportedChoice,
@@ -148,17 +151,22 @@ impl FirewallArguments {
                     UnsupportedChoice::Skip => Unsupported::Skip,
                 },
             };
-            sets.push(
-                iptables::read(&text(file)?, families, &options)
-                    .map_err(|error| refused(&error))?,
-            );
+            let set = catena_rules::read(&text(file)?, families, &options);
+            sets.push(set.map_err(|error| refused(&error))?);
         }
         if sets.len() > 1 {
             // Each file speaks for the other's version.
-            let is_answered = |what: &str| what.ends_with(OTHER_VERSION_PASSES);
-            sets.iter_mut().for_each(|set| set.lints.retain(|lint| !is_answered(&lint.what)));
+            let stands = |lint: &Lint| lint.kind != LintKind::OtherVersion;
+            sets.iter_mut().for_each(|set| set.lints.retain(stands));
         }
-        let firewall = Firewall::new(&sets)?;
+        let mut seed = [0; 8];
+        rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
+        let tracking = tracking::Config {
+            is_liberal: self.tcp_be_liberal,
+            seed: u64::from_ne_bytes(seed),
+            ..tracking::Config::default()
+        };
+        let firewall = Firewall::with_tracking(&sets, &tracking)?;
         Ok((sets, firewall))
     }
 }
@@ -173,7 +181,7 @@ fn text(file: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(file).map_err(|error| {
         let file = file.display();
         Failure::failed(format!(
-            "the rules {file} cannot be read: {error}; name a file that iptables-save wrote"
+            "the rules {file} cannot be read: {error}; name a file that iptables-save or nft -j list ruleset wrote"
         ))
     })
 }

@@ -45,6 +45,17 @@ pub struct Skipped {
 pub struct Lint {
     /// The line, from 1.
     pub line: u32,
+    /// Of which kind it is.
+    pub kind: LintKind,
     /// What it is about.
     pub what: String,
+}
+
+/// Kinds of lints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LintKind {
+    /// Something is said that has no effect.
+    NoEffect,
+    /// Nothing is said of the other version of IP, whose packets pass; another rule set may do so.
+    OtherVersion,
 }

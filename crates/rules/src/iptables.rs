@@ -11,7 +11,7 @@ mod tests;
 mod words;
 
 use crate::check;
-use crate::error::{Lint, RuleError, Skipped};
+use crate::error::{Lint, LintKind, RuleError, Skipped};
 use crate::options::{ReadOptions, Unsupported};
 use crate::refusal::Refusal;
 use crate::rule_set::{Base, Chain, ChainIndex, Families, Policy, Rule, RuleSet};
@@ -142,7 +142,7 @@ impl Reader<'_> {
         }
         if !self.set.lints.iter().any(|lint| lint.what.contains(table)) {
             let what = format!("the table {table} has no rules and is left out");
-            self.set.lints.push(Lint { line, what });
+            self.set.lints.push(Lint { line, kind: LintKind::NoEffect, what });
         }
         Ok(())
     }
@@ -191,13 +191,14 @@ impl Reader<'_> {
                     "{} filters what is for the host itself or from it; nothing that is forwarded meets it",
                     chain.name
                 );
-                self.set.lints.push(Lint { line: chain.line, what });
+                self.set.lints.push(Lint { line: chain.line, kind: LintKind::NoEffect, what });
             }
         }
         if families != Families::BOTH {
             let other = if families.v4 { "IPv6" } else { "IPv4" };
             let what = format!("no rule speaks of {other}, whose packets pass");
-            self.set.lints.push(Lint { line: self.chains[forward].line, what });
+            let line = self.chains[forward].line;
+            self.set.lints.push(Lint { line, kind: LintKind::OtherVersion, what });
         }
         let policy = self.policies[forward].unwrap_or(Policy::Accept);
         self.set.bases.push(Base { chain: forward, families, policy });

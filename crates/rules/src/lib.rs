@@ -16,5 +16,20 @@ pub mod options;
 mod refusal;
 pub mod rule_set;
 
-pub use error::{Lint, RuleError, Skipped};
+pub use error::{Lint, LintKind, RuleError, Skipped};
 pub use options::{ReadOptions, Side, Unsupported};
+
+use rule_set::{Families, RuleSet};
+
+/// Reads a rule set in the language that it is written in: JSON as `nft -j list ruleset` writes it, which
+/// says itself which versions of IP it is about, or else what `iptables-save` writes, for `families`.
+///
+/// # Errors
+/// As [`nft::read`] and [`iptables::read`] say.
+pub fn read(text: &str, families: Families, options: &ReadOptions) -> Result<RuleSet, RuleError> {
+    if text.trim_start().starts_with('{') {
+        nft::read(text, options)
+    } else {
+        iptables::read(text, families, options)
+    }
+}

@@ -21,7 +21,7 @@ mod values;
 mod words;
 
 use crate::check;
-use crate::error::{Lint, RuleError, Skipped};
+use crate::error::{Lint, LintKind, RuleError, Skipped};
 use crate::options::{ReadOptions, Unsupported};
 use crate::refusal::Refusal;
 use crate::rule_set::{Base, Chain, ChainIndex, Families, Policy, Rule, RuleSet, Statement};
@@ -315,7 +315,11 @@ impl<'a> Reader<'a> {
             if with_rules.contains(&chain) || declared.policy == Policy::Drop {
                 let Declared { name, why, .. } = declared;
                 let what = format!("{name} {why}; nothing that is forwarded meets it");
-                self.set.lints.push(Lint { line: self.chains[chain].line, what });
+                self.set.lints.push(Lint {
+                    line: self.chains[chain].line,
+                    kind: LintKind::NoEffect,
+                    what,
+                });
             }
         }
         self.set.lints.sort_by_key(|lint| lint.line);
@@ -341,7 +345,7 @@ impl<'a> Reader<'a> {
         for (is_v6, name) in [(false, "IPv4"), (true, "IPv6")] {
             if !self.set.bases.iter().any(|base| base.families.has(is_v6)) {
                 let what = format!("no rule speaks of {name}, whose packets pass");
-                self.set.lints.push(Lint { line, what });
+                self.set.lints.push(Lint { line, kind: LintKind::OtherVersion, what });
             }
         }
         Ok(())
