@@ -118,10 +118,12 @@ impl Dialogue {
                 self.tcp(true, SYN_ACK, 0, 0)
             }
             (2, _) => self.tcp(false, TcpFlags::ACK, 0, 0),
-            (_, 3) => self.tcp(self.length % 2 == 0, FIN_ACK, 0, 0),
-            (_, 2) => self.tcp(self.length % 2 == 1, FIN_ACK, 0, 0),
-            (_, 1) if random.below(3) == 0 => self.tcp(self.length % 2 == 0, RST_ACK, 0, 0),
-            (_, 1) => self.tcp(self.length % 2 == 0, TcpFlags::ACK, 0, 0),
+            (_, 3) => self.tcp(self.length.is_multiple_of(2), FIN_ACK, 0, 0),
+            (_, 2) => self.tcp(!self.length.is_multiple_of(2), FIN_ACK, 0, 0),
+            (_, 1) if random.below(3) == 0 => {
+                self.tcp(self.length.is_multiple_of(2), RST_ACK, 0, 0)
+            }
+            (_, 1) => self.tcp(self.length.is_multiple_of(2), TcpFlags::ACK, 0, 0),
             _ => {
                 let bytes = random.pick(&[0, 1, 100, 1_200])?;
                 let is_answer = random.below(2) == 0;

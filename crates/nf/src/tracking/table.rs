@@ -88,10 +88,11 @@ impl Table {
         answer: &FlowKey,
     ) -> Option<(SlotIndex, Way, &Connection)> {
         self.chain(self.bucket(key)).find_map(|(slot, connection)| {
-            let way = if connection.key == *key {
-                Way::Original
-            } else if connection.key == *answer {
+            // What answers itself is an answer.
+            let way = if connection.key == *answer {
                 Way::Reply
+            } else if connection.key == *key {
+                Way::Original
             } else {
                 return None;
             };
