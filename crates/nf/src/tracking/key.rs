@@ -58,6 +58,9 @@ const PPP: [u8; 2] = [0x88, 0x0b];
 /// (net/netfilter/nf_conntrack_proto_gre.c). None: it shows none.
 pub(super) fn of(bytes: &[u8], view: &FrameView) -> Option<FlowKey> {
     let flow = view.flow.filter(|_| view.fragment != Fragment::Later)?;
+    if view.network == Network::Ipv6 && flow.protocol == IpProtocol::NO_NEXT {
+        return None;
+    }
     if flow.protocol == IpProtocol::GRE {
         let header = bytes.get(usize::from(view.l4_offset?)..view.end as usize)?;
         return match *header {

@@ -1,7 +1,7 @@
 //! Written sequences of packets, and what is said of each.
 
 use super::*;
-use crate::harness::traffic::Shape;
+use crate::harness::traffic::{self, Shape};
 use catena_rules::condition::ConnectionState::{Established, Invalid, New, Related, Untracked};
 use catena_wire::field::Field;
 use catena_wire::icmp::error_message::{ErrorMessage, FRAME_BYTES_MAX, Said};
@@ -198,6 +198,26 @@ fn a_reset_ends_a_connection_only_with_the_number_that_is_expected() {
     unanswered.say(&tcp(CLIENT, "S", (1_000, 0), 0));
     unanswered.say(&tcp(CLIENT, "R", (1_001, 0), 0));
     assert_eq!(unanswered.connections(), 0);
+}
+
+#[test]
+fn a_connection_that_rules_reset_is_closed() {
+    let mut talk = Talk::new(&small(8));
+    talk.all(&handshake());
+    let look = talk.look(&tcp(CLIENT, "PA", (1_001, 5_001), 10));
+    talk.tracking.settle_reset(talk.now, &look);
+    // More of it makes it live no longer than a closed one does.
+    assert_eq!(talk.say(&tcp(SERVER, "A", (5_001, 1_011), 0)), Established);
+    talk.wait(10);
+    talk.tracking.elapse(talk.now);
+    assert_eq!(talk.connections(), 0);
+    // A packet that belongs to none closes none.
+    talk.all(&handshake());
+    let look = talk.look(&tcp(CLIENT, "PA", (9_001, 5_001), 10));
+    assert_eq!(look.state, Invalid);
+    talk.tracking.settle_reset(talk.now, &look);
+    talk.wait(10);
+    assert_eq!(talk.say(&tcp(SERVER, "A", (5_001, 1_001), 0)), Established);
 }
 
 #[test]
@@ -407,6 +427,18 @@ fn calls_of_gre_are_told_apart() {
 }
 
 #[test]
+fn other_protocols_are_told_apart_by_addresses() {
+    let mut talk = Talk::new(&small(8));
+    let esp = |who: usize| shape(IpProtocol(50), who, (0, 0)).frame().unwrap();
+    assert_eq!(talk.all(&[esp(CLIENT), esp(CLIENT), esp(SERVER)]), [New, New, Established]);
+    talk.wait(600);
+    assert_eq!(talk.say(&esp(SERVER)), New);
+    let ends = ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
+    let nothing = Shape { ends, ..shape(IpProtocol::NO_NEXT, CLIENT, (0, 0)) }.frame().unwrap();
+    assert_eq!(talk.say(&nothing), Invalid);
+}
+
+#[test]
 fn connections_go_on_where_they_were_taken_over() {
     let frames = whole();
     for at in 0..frames.len() {
@@ -440,4 +472,33 @@ fn connections_go_on_where_they_were_taken_over() {
     // Bytes that say no connection are left.
     let other = StateEntry { key: vec![b'c', 5], value: Some(vec![1]) };
     assert_eq!(talk.tracking.take_over(&other), None);
+}
+
+#[test]
+fn whatever_is_taken_over_can_be_followed() {
+    let mut random = traffic::Random::new(8);
+    let inputs = traffic::draw(8, 4_000);
+    let mut talk = Talk::new(&small(64));
+    let mut entries = Vec::new();
+    for (at, input) in inputs.iter().enumerate() {
+        talk.now = input.at;
+        let packet = Packet::read(&input.frame).unwrap();
+        if let Some(look) = talk.tracking.look(talk.now, &packet) {
+            talk.tracking.settle(&look, random.below(4) > 0);
+        }
+        talk.tracking.elapse(talk.now);
+        if at % 40 > 0 {
+            continue;
+        }
+        talk.tracking.export(random.below(2) == 0, &mut entries);
+        // Some of its bytes are others now.
+        for mut entry in entries.drain(..) {
+            let bytes = entry.value.as_mut().filter(|_| random.below(2) == 0);
+            let bytes = bytes.unwrap_or(&mut entry.key);
+            let place = random.below(bytes.len());
+            bytes[place] = random.number() as u8;
+            let _ = talk.tracking.take_over(&entry);
+        }
+        assert!(talk.connections() <= 64);
+    }
 }
