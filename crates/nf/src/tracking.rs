@@ -1,13 +1,19 @@
 //! Which connections packets belong to, with the states that Linux says of them (net/netfilter/nf_conntrack_*.c,
 //! 6.18).
 //!
-//! Knows TCP, UDP, GRE, ICMP and ICMPv6, and of other protocols the addresses. Refuses to know rules, and to
-//! read a clock. Nothing is allocated for a packet: the room for all connections is made once.
+//! Knows TCP, UDP, GRE, ICMP and ICMPv6, and of other protocols the addresses, also where Linux knows more:
+//! of SCTP and UDP-Lite. Refuses to know rules, and to read a clock. Nothing is allocated for a packet: the
+//! room for all connections is made once.
 //!
 //! A packet is looked at before rules decide over it, and what it makes of its connection is settled
 //! afterwards: a connection that the rules do not let begin leaves nothing behind.
 //!
-//! Packets that come in fragments are not put together. The first fragment is looked at as if it were
+//! Where there is no room, a connection that has expired gives way to a new one, else one that is not
+//! assured, of those that are kept nearby; if there is none, the packet has no place. Only then packets of one
+//! flow matter to those of another. Unlike in Linux, a packet takes the room of another connection only when
+//! the rules accept it.
+//!
+//! Packets that come in fragments are not put together, as Linux does. The first fragment is looked at as if it were
 //! whole, but for its checksum; later ones do not show which connection they belong to, and are invalid.
 
 mod carry;
@@ -200,8 +206,8 @@ impl Tracking {
         about().unwrap_or(false)
     }
 
-    /// Settles what a packet makes of its connection, once rules have decided over it: what is known
-    /// changes anyway, another connection begins only if the packet is accepted.
+    /// Settles what a packet makes of its connection, once rules have decided over it and before the next is
+    /// looked at: what is known changes anyway, another connection begins only if the packet is accepted.
     pub fn settle(&mut self, look: &Look, is_accepted: bool) {
         match &look.change {
             Change::Nothing | Change::Full => {}

@@ -70,6 +70,7 @@ pub(super) fn of(program: &Program) -> Profile {
         profile.drops = true;
         profile.state = StateScope::Flow;
         profile.needs_both_directions = true;
+        profile.effects_are_sums = false;
     }
     for statement in program.statements() {
         match statement {

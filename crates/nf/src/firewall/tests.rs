@@ -163,27 +163,48 @@ const STATEFUL: &str = ":FORWARD DROP [0:0]\n\
     -A FORWARD -m conntrack --ctstate INVALID -j LOG\n\
     -A FORWARD -m conntrack --ctstate INVALID -j DROP\n\
     -A FORWARD -m conntrack --ctstate RELATED -j ACCEPT\n\
+    -A FORWARD -p tcp -m tcp --dport 443 --tcp-flags PSH PSH -j REJECT --reject-with tcp-reset\n\
     -A FORWARD -m conntrack --ctstate ESTABLISHED -j ACCEPT\n\
-    -A FORWARD -p tcp -m tcp --dport 23 -j REJECT --reject-with tcp-reset\n\
     -A FORWARD -i eth0 -m conntrack --ctstate NEW -j ACCEPT\n";
+/// Without rejections, whose answers quote all of a packet.
+const STATES: &str = ":FORWARD DROP [0:0]\n:known - [0:0]\n\
+    -A FORWARD -m conntrack ! --ctstate INVALID,NEW -j known\n\
+    -A FORWARD -p udp -m conntrack --ctstate NEW -j ACCEPT\n\
+    -A FORWARD -p icmp -m conntrack --ctstate NEW -j ACCEPT\n\
+    -A FORWARD -i eth0 -m conntrack --ctstate NEW -j ACCEPT\n\
+    -A known -p tcp -m tcp --tcp-flags RST RST -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n\
+    -A known -j ACCEPT\n";
 
-/// The firewall with states of connections, for both versions of IP.
-fn stateful() -> Firewall {
-    let set = |families| read(&format!("*filter\n{STATEFUL}COMMIT\n"), families);
+/// A firewall with states of connections.
+fn stateful(forward: &str, all: &[Families]) -> Firewall {
+    let set = |families: &Families| read(&format!("*filter\n{forward}COMMIT\n"), *families);
     let config = tracking::Config { connections_max: 4_096, ..tracking::Config::default() };
-    Firewall::with_tracking(&[set(Families::V4), set(Families::V6)], &config).unwrap()
+    let sets: Vec<RuleSet> = all.iter().map(set).collect();
+    Firewall::with_tracking(&sets, &config).unwrap()
 }
 
 #[test]
 fn the_profile_of_a_firewall_with_states_is_true() {
     let inputs = traffic::draw(22, 12_000);
-    let proof = verify(stateful, &inputs, 9).unwrap_or_else(|fault| panic!("{fault}"));
-    assert!(proof.dropped > 1_000 && proof.dropped < 11_000, "{proof:?}");
-    let profile = *stateful().profile();
-    assert_eq!((profile.state, profile.is_ordered), (StateScope::Flow, false));
-    assert!(profile.needs_both_directions && profile.drops);
+    let cases = [
+        (STATEFUL, &[Families::V4][..]),
+        (STATES, &[Families::V4]),
+        (STATES, &[Families::V6]),
+        (":FORWARD ACCEPT [0:0]\n-A FORWARD -m state --state NEW -j DROP\n", &[Families::V4]),
+    ];
+    for (forward, families) in cases {
+        let proof = verify(|| stateful(forward, families), &inputs, 9)
+            .unwrap_or_else(|fault| panic!("{forward}{fault}"));
+        assert!(proof.dropped > 500 && proof.dropped < 11_000, "{proof:?}");
+        let profile = *stateful(forward, families).profile();
+        assert_eq!((profile.state, profile.is_ordered), (StateScope::Flow, false));
+        assert!(profile.needs_both_directions && profile.drops && !profile.effects_are_sums);
+    }
+    let reads = stateful(STATES, &[Families::V4]).profile().reads.in_words().join(" ");
+    assert!(reads.contains("l4.seq") && reads.contains("meta.ct_state"), "{reads}");
+    assert!(!reads.contains("ip.ttl") && !reads.contains("ip.dscp"), "{reads}");
     // Each rule has met packets of its state.
-    let mut firewall = stateful();
+    let mut firewall = stateful(STATEFUL, &[Families::V4]);
     let mut outcomes = Outcomes::default();
     for input in &inputs {
         let packet = Packet::read(&input.frame).unwrap();
@@ -191,7 +212,59 @@ fn the_profile_of_a_firewall_with_states_is_true() {
     }
     let met: Vec<u64> = counts(&firewall).into_iter().map(|(_, packets)| packets).collect();
     assert!(met[..6].iter().all(|packets| *packets > 50), "{met:?}");
-    assert!(firewall.tracking.is_some() && self::firewall(SIMPLE).tracking.is_none());
+}
+
+#[test]
+fn only_who_asks_for_states_tracks_connections() {
+    assert!(firewall(SIMPLE).tracking.is_none());
+    let mut firewall = stateful(STATES, &[Families::V4]);
+    assert!(firewall.tracking.is_some());
+    let ends = ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
+    decide(&mut firewall, Direction::Forward, &Shape { ends, ..shape() });
+    let mut entries = Vec::new();
+    firewall.export(false, &mut entries);
+    assert!(entries.is_empty(), "no rule asks for connections of IPv6");
+    decide(&mut firewall, Direction::Forward, &shape());
+    firewall.export(false, &mut entries);
+    assert_eq!(entries.len(), 2, "a rule and a connection");
+    let mut other = stateful(STATES, &[Families::V4]);
+    assert_eq!(other.import(&entries), 2);
+    let syn_ack = TcpFlags::SYN.with(TcpFlags::ACK);
+    let (ends, ports) = ((shape().ends.1, shape().ends.0), (80, 40_000));
+    let answer = Shape { ends, ports, flags: syn_ack, ..shape() };
+    // It acknowledges too little, which is late, and not of another connection.
+    assert_eq!(decide(&mut other, Direction::Backward, &answer).0, Verdict::Pass);
+    assert!(
+        decide(&mut firewall, Direction::Backward, &Shape { ports: (81, 1), ..answer }).0
+            != Verdict::Pass
+    );
+}
+
+#[test]
+fn a_table_without_room_drops_by_name_and_before_all_rules() {
+    let text = format!("*filter\n{STATES}COMMIT\n");
+    let config = tracking::Config { connections_max: 1, ..tracking::Config::default() };
+    let mut firewall = Firewall::with_tracking(&[read(&text, Families::V4)], &config).unwrap();
+    let udp = |port: u16| Shape { protocol: IpProtocol::UDP, ports: (port, 53), ..shape() };
+    let back = Shape { ends: (udp(1).ends.1, udp(1).ends.0), ports: (53, 1), ..udp(1) };
+    let say = |firewall: &mut Firewall, seconds: u64, shape: &Shape| {
+        let frame = shape.frame().unwrap();
+        let packet = Packet::read(&frame).unwrap();
+        let now = Time::seconds(seconds);
+        let answer = firewall.ask(now, Direction::Forward, &packet);
+        let mut outcomes = Outcomes::default();
+        firewall.process(now, Direction::Forward, &[packet], &mut outcomes);
+        assert_eq!(answer.verdict, outcomes.verdicts()[0]);
+        answer.verdict
+    };
+    for (seconds, shape) in [(0, udp(1)), (1, back), (5, udp(1))] {
+        assert_eq!(say(&mut firewall, seconds, &shape), Verdict::Pass);
+    }
+    let before = counts(&firewall);
+    assert_eq!(say(&mut firewall, 6, &udp(2)), Verdict::Drop(DropCause::Full));
+    assert_eq!(counts(&firewall), before);
+    firewall.elapse(Time::seconds(200), &mut Outcomes::default());
+    assert_eq!(say(&mut firewall, 200, &udp(2)), Verdict::Pass);
 }
 
 #[test]

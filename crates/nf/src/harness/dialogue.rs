@@ -119,7 +119,7 @@ impl Dialogue {
             }
             (2, _) => self.tcp(false, TcpFlags::ACK, 0, 0),
             (_, 3) => self.tcp(self.length.is_multiple_of(2), FIN_ACK, 0, 0),
-            (_, 2) => self.tcp(self.length % 2 == 1, FIN_ACK, 0, 0),
+            (_, 2) => self.tcp(!self.length.is_multiple_of(2), FIN_ACK, 0, 0),
             (_, 1) if random.below(3) == 0 => {
                 self.tcp(self.length.is_multiple_of(2), RST_ACK, 0, 0)
             }

@@ -242,3 +242,17 @@ fn what_is_drawn_is_of_many_kinds_and_follows_from_the_seed() {
         .collect();
     assert!(kinds.len() >= 15, "{kinds:?}");
 }
+
+#[test]
+fn an_error_is_in_the_group_of_the_flow_that_it_quotes() {
+    let inputs = traffic::draw(5, 5_000);
+    let view = |input: &Input| catena_wire::frame::FrameView::parse(&input.frame).unwrap();
+    let groups: std::collections::BTreeSet<Vec<u8>> = inputs
+        .iter()
+        .filter(|input| !view(input).is_icmp_error())
+        .map(|input| group(input, StateScope::Flow))
+        .collect();
+    let errors = inputs.iter().filter(|input| view(input).is_icmp_error());
+    let known = errors.filter(|input| groups.contains(&group(input, StateScope::Flow))).count();
+    assert!(known > 50, "{known} errors are about former packets");
+}

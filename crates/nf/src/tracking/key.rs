@@ -50,10 +50,25 @@ pub(super) fn message(view: &FrameView) -> Option<Message> {
     })
 }
 
+/// What GRE of version 1 carries, and nothing else (RFC 2637 section 4.1).
+const PPP: [u8; 2] = [0x88, 0x0b];
+
 /// The key of a packet: its flow; of ICMP, with the identifier as source port and type and code as
-/// destination port. None: it shows none.
+/// destination port; of GRE of version 1, with the call as destination port, as Linux has it
+/// (net/netfilter/nf_conntrack_proto_gre.c). None: it shows none.
 pub(super) fn of(bytes: &[u8], view: &FrameView) -> Option<FlowKey> {
     let flow = view.flow.filter(|_| view.fragment != Fragment::Later)?;
+    if view.network == Network::Ipv6 && flow.protocol == IpProtocol::NO_NEXT {
+        return None;
+    }
+    if flow.protocol == IpProtocol::GRE {
+        let header = bytes.get(usize::from(view.l4_offset?)..view.end as usize)?;
+        return match *header {
+            [_, flags, a, b, _, _, c, d, ..] if flags & 7 == 1 => (PPP == [a, b])
+                .then_some(FlowKey { destination_port: u16::from_be_bytes([c, d]), ..flow }),
+            _ => Some(flow),
+        };
+    }
     if !is_icmp(flow.protocol) {
         return Some(flow);
     }

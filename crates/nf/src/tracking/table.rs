@@ -88,10 +88,11 @@ impl Table {
         answer: &FlowKey,
     ) -> Option<(SlotIndex, Way, &Connection)> {
         self.chain(self.bucket(key)).find_map(|(slot, connection)| {
-            let way = if connection.key == *key {
-                Way::Original
-            } else if connection.key == *answer {
+            // What answers itself is an answer.
+            let way = if connection.key == *answer {
                 Way::Reply
+            } else if connection.key == *key {
+                Way::Original
             } else {
                 return None;
             };
@@ -111,11 +112,13 @@ impl Table {
         victim.map(|(slot, _)| slot)
     }
 
-    /// Puts another state in the place of a connection's.
+    /// Puts another state in the place of a connection's, if it is still there.
     pub(super) fn put(&mut self, slot: SlotIndex, connection: Connection) {
-        if let Some(slot) = self.slots.get_mut(slot as usize) {
-            slot.is_dirty |= slot.connection != Some(connection);
-            slot.connection = Some(connection);
+        let slot = self.slots.get_mut(slot as usize);
+        let known = slot.and_then(|slot| Some((slot.connection.as_mut()?, &mut slot.is_dirty)));
+        if let Some((known, is_dirty)) = known.filter(|(known, _)| known.key == connection.key) {
+            *is_dirty |= *known != connection;
+            *known = connection;
         }
     }
 

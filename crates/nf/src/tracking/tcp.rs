@@ -276,7 +276,7 @@ impl Tcp {
             }
             new = old;
         }
-        let may_answer = known.has_reply && last.kind == Kind::Syn
+        let may_answer = known.has_reply && last.kind == Kind::Syn && last.way != way
             || !*known.is_assured && last.kind == Kind::Ack;
         let answers_challenge = old == State::SynSent
             && last.kind == Kind::Ack

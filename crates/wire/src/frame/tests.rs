@@ -282,3 +282,18 @@ proptest::proptest! {
         show(&bytes);
     }
 }
+
+#[test]
+fn a_quoted_packet_may_end_behind_its_ports() {
+    for frame in [tcp_ipv4_padded(), udp_ipv6_vlan(), icmp_echo_request()] {
+        let whole = FrameView::parse(&frame).unwrap();
+        let packet = &frame[usize::from(whole.l3_offset)..whole.end as usize];
+        let upper = usize::from(whole.l4_offset.unwrap() - whole.l3_offset);
+        for have in upper + 8..=packet.len() {
+            let quoted = FrameView::parse_quoted(&packet[..have], whole.ethertype).unwrap();
+            assert_eq!((quoted.flow, quoted.end as usize), (whole.flow, have));
+        }
+        assert!(FrameView::parse_quoted(&packet[..upper + 7], whole.ethertype).is_err());
+        assert!(FrameView::parse_quoted(&packet[..10], whole.ethertype).is_err());
+    }
+}
