@@ -229,14 +229,14 @@ pub fn emit_templates(header: MessageHeader, into: &mut [u8]) -> Result<usize, I
 ///
 /// # Errors
 /// When there is not room for it.
-pub fn emit_data<'r>(
+pub fn emit_data(
     header: MessageHeader,
-    records: impl Iterator<Item = &'r FlowRecord> + Clone,
+    records: &[FlowRecord],
     into: &mut [u8],
 ) -> Result<usize, IpfixError> {
     let is_v6 = |record: &&FlowRecord| record.flow.source.is_ipv6();
-    let v6 = records.clone().filter(is_v6).count();
-    let v4 = records.clone().count() - v6;
+    let v6 = records.iter().filter(is_v6).count();
+    let v4 = records.len() - v6;
     let mut writer = Writer::begin(into, header, data_bytes(v4, v6))?;
     let sets = [(TEMPLATE_V4, v4, RECORD_V4_BYTES), (TEMPLATE_V6, v6, RECORD_V6_BYTES)];
     for (id, count, record_bytes) in sets {
@@ -244,7 +244,7 @@ pub fn emit_data<'r>(
             continue;
         }
         writer.numbers(&[id, (SET_HEADER_BYTES + count * record_bytes) as u16]);
-        let own = records.clone().filter(|record| is_v6(record) == (id == TEMPLATE_V6));
+        let own = records.iter().filter(|record| is_v6(record) == (id == TEMPLATE_V6));
         own.for_each(|record| writer.record(record));
     }
     Ok(writer.at)

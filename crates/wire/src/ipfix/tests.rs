@@ -51,7 +51,7 @@ fn v6() -> FlowRecord {
 
 fn written(header: MessageHeader, records: &[FlowRecord]) -> Vec<u8> {
     let mut into = vec![0xa5; 70_000];
-    let length = emit_data(header, records.iter(), &mut into).unwrap();
+    let length = emit_data(header, records, &mut into).unwrap();
     into.truncate(length);
     into
 }
@@ -89,11 +89,11 @@ fn templates_have_the_bytes_of_the_records() {
 fn what_is_too_long_is_not_written() {
     let records = vec![v4(); 1_285];
     let mut into = vec![0; 70_000];
-    assert_eq!(emit_data(HEADER, records.iter(), &mut into), Err(IpfixError::TooLong));
-    assert!(emit_data(HEADER, records[1..].iter(), &mut into).is_ok());
+    assert_eq!(emit_data(HEADER, &records, &mut into), Err(IpfixError::TooLong));
+    assert!(emit_data(HEADER, &records[1..], &mut into).is_ok());
     let need = data_bytes(1, 0);
     let cut = IpfixError::Truncated { need, have: 50 };
-    assert_eq!(emit_data(HEADER, records[..1].iter(), &mut into[..50]), Err(cut));
+    assert_eq!(emit_data(HEADER, &records[..1], &mut into[..50]), Err(cut));
 }
 
 #[test]
