@@ -16,7 +16,7 @@ pub enum Fault {
     Generated,
     /// It put a packet in another's place without A.
     Replaced,
-    /// It told of something without E.
+    /// It told of something, or handed something out, without E.
     Told,
     /// It answered for another number of packets than it was asked for.
     Count {
@@ -78,7 +78,8 @@ pub fn outcomes(profile: &Profile, asked: usize, outcomes: &Outcomes) -> Result<
     if !profile.replaces && !outcomes.replaced().is_empty() {
         return Err(Fault::Replaced);
     }
-    if !profile.has_effects && !outcomes.events().is_empty() {
+    let has_effects = !outcomes.events().is_empty() || !outcomes.handed_out().is_empty();
+    if has_effects && !profile.has_effects {
         return Err(Fault::Told);
     }
     for (_, patch) in outcomes.patches() {

@@ -22,7 +22,7 @@ pub trait Function: Send {
         outcomes: &mut Outcomes,
     );
 
-    /// Lets time pass: what has waited long enough happens, packets that are due are generated.
+    /// Lets time pass: what has waited long enough happens, packets and messages that are due are made.
     fn elapse(&mut self, now: Time, outcomes: &mut Outcomes);
 
     /// What would become of a packet; nothing changes.

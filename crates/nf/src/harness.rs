@@ -12,7 +12,9 @@ pub mod traffic;
 
 use crate::check::{self, Fault};
 use crate::function::{Function, RuleCount};
-use crate::outcome::{DropCause, EventKind, GeneratedKind, Outcomes, Patch, Verdict};
+use crate::outcome::{
+    DropCause, EventKind, GeneratedKind, HandedOutKind, Outcomes, Patch, Verdict,
+};
 use crate::packet::{Direction, Metadata, Packet, Time};
 use crate::profile::{Meta, StateScope};
 use std::collections::BTreeMap;
@@ -45,6 +47,8 @@ pub struct Seen {
     pub generated: Vec<(GeneratedKind, Direction, Vec<u8>)>,
     /// The packet in its place.
     pub replaced: Option<Vec<u8>>,
+    /// Messages that were due at it.
+    pub handed_out: Vec<(HandedOutKind, Vec<u8>)>,
 }
 
 /// A profile that is not true.
@@ -83,6 +87,8 @@ pub struct Proof {
     pub events: usize,
     /// Packets that were made.
     pub generated: usize,
+    /// Messages that were handed out.
+    pub handed_out: usize,
 }
 
 /// Packets of a state scope that are asked of functions of their own: making one may cost.
@@ -148,6 +154,7 @@ pub fn verify<F: Function>(
         patches: seen.iter().map(|one| one.patches.len()).sum(),
         events: seen.iter().map(|one| one.events.len()).sum(),
         generated: seen.iter().map(|one| one.generated.len()).sum(),
+        handed_out: seen.iter().map(|one| one.handed_out.len()).sum(),
     })
 }
 
@@ -205,6 +212,7 @@ fn told(outcomes: &Outcomes, at: usize) -> Seen {
     let events = outcomes.events().iter().filter(|(number, _)| of(*number));
     let generated = outcomes.generated().iter().filter(|(number, _)| of(*number));
     let replaced = outcomes.replaced().iter().find(|(number, _)| of(*number));
+    let handed_out = outcomes.handed_out().iter().filter(|(number, _)| of(*number));
     Seen {
         verdict: outcomes.verdicts().get(at).copied().unwrap_or_default(),
         patches: outcomes.patches_of(at).copied().collect(),
@@ -215,6 +223,9 @@ fn told(outcomes: &Outcomes, at: usize) -> Seen {
             })
             .collect(),
         replaced: replaced.map(|(_, frame)| outcomes.bytes(frame.clone()).to_vec()),
+        handed_out: handed_out
+            .map(|(_, one)| (one.kind, outcomes.bytes(one.message.clone()).to_vec()))
+            .collect(),
     }
 }
 

@@ -10,6 +10,7 @@ pub mod check;
 pub mod firewall;
 pub mod function;
 pub mod harness;
+pub mod monitor;
 pub mod outcome;
 pub mod packet;
 pub mod profile;

@@ -1,9 +1,10 @@
-//! What a function makes of the packets of a batch. Knows verdicts, patches, events and packets that were
-//! made; refuses to carry any of it out. Nothing allocates once the rows have grown to what batches need.
+//! What a function makes of the packets of a batch. Knows verdicts, patches, events, packets that were
+//! made and messages for collectors; refuses to carry any of it out. Nothing allocates once the rows have grown to what batches need.
 
 use crate::packet::{Direction, Time};
 use crate::profile::Meta;
 use catena_wire::field::Field;
+use std::net::IpAddr;
 use std::ops::Range;
 
 /// What becomes of a packet.
@@ -69,6 +70,8 @@ pub struct Event {
 pub enum EventKind {
     /// A rule says that the packet be told.
     Logged,
+    /// This source opens connections to many places, and few of them answer.
+    ScanFound(IpAddr),
 }
 
 /// A packet that a function made.
@@ -103,6 +106,23 @@ impl GeneratedKind {
     }
 }
 
+/// A message that a function hands out. It is no packet of the chain: whoever runs the function sends it
+/// to the collectors that are configured there, or to none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandedOut {
+    /// What it is.
+    pub kind: HandedOutKind,
+    /// It, whole, as a place in [`Outcomes::bytes`].
+    pub message: Range<usize>,
+}
+
+/// What functions hand out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HandedOutKind {
+    /// A message of IPFIX (RFC 7011), which fits one datagram of UDP.
+    Ipfix,
+}
+
 /// What a function made of a batch.
 #[derive(Clone, Debug, Default)]
 pub struct Outcomes {
@@ -111,6 +131,7 @@ pub struct Outcomes {
     events: Vec<(u32, Event)>,
     generated: Vec<(u32, Generated)>,
     replaced: Vec<(u32, Range<usize>)>,
+    handed_out: Vec<(u32, HandedOut)>,
     bytes: Vec<u8>,
 }
 
@@ -123,6 +144,7 @@ impl Outcomes {
         self.events.clear();
         self.generated.clear();
         self.replaced.clear();
+        self.handed_out.clear();
         self.bytes.clear();
     }
 
@@ -165,6 +187,20 @@ impl Outcomes {
     ) -> bool {
         let Some(frame) = self.put(bytes_max, write) else { return false };
         self.replaced.push((number(packet), frame));
+        true
+    }
+
+    /// Hands a message out for collectors, at a packet of the batch, or where time only passes, at 0.
+    /// `write` as in [`Self::generate`].
+    pub fn hand_out(
+        &mut self,
+        packet: usize,
+        kind: HandedOutKind,
+        bytes_max: usize,
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) -> bool {
+        let Some(message) = self.put(bytes_max, write) else { return false };
+        self.handed_out.push((number(packet), HandedOut { kind, message }));
         true
     }
 
@@ -216,7 +252,13 @@ impl Outcomes {
         &self.replaced
     }
 
-    /// The bytes of packets that were made.
+    /// The messages for collectors in their order, each with the place of the packet at which it was due.
+    #[must_use]
+    pub fn handed_out(&self) -> &[(u32, HandedOut)] {
+        &self.handed_out
+    }
+
+    /// The bytes of packets that were made, and of messages.
     #[must_use]
     pub fn bytes(&self, place: Range<usize>) -> &[u8] {
         self.bytes.get(place).unwrap_or_default()

@@ -15,6 +15,7 @@ enum Habit {
     Rejects,
     Replaces,
     Tells,
+    HandsOut,
     /// Drops what comes second within a group of packets.
     DropsEverySecondOf(StateScope),
     /// Answers otherwise than it does.
@@ -84,6 +85,9 @@ impl Function for Planted {
                 }
                 Habit::Tells => {
                     outcomes.tell(at, Event { at: now, kind: EventKind::Logged, rule: 0 });
+                }
+                Habit::HandsOut => {
+                    outcomes.hand_out(at, HandedOutKind::Ipfix, 60, |_| Some(60));
                 }
                 Habit::DropsEverySecondOf(scope) => {
                     let met = self.met.entry(Self::group(packet, scope)).or_default();
@@ -164,6 +168,7 @@ fn a_function_that_tells_the_truth_is_verified() {
     assert!(prove(Habit::WritesTtl, writes).unwrap().patches > 2_000);
     let tells = Profile { has_effects: true, ..open() };
     assert_eq!(prove(Habit::Tells, tells).unwrap().events, 3_000);
+    assert_eq!(prove(Habit::HandsOut, tells).unwrap().handed_out, 3_000);
     let generates = Profile { generates: true, ..open() };
     assert_eq!(prove(Habit::Rejects, generates).unwrap().generated, 3_000);
     assert!(prove(Habit::Nothing, Profile::IDENTITY).is_ok());
@@ -189,6 +194,7 @@ fn each_kind_of_liar_is_caught() {
         (Habit::Rejects, open(), Fault::Generated),
         (Habit::Replaces, open(), Fault::Replaced),
         (Habit::Tells, open(), Fault::Told),
+        (Habit::HandsOut, open(), Fault::Told),
         (Habit::DropsOddPorts, Profile { drops: true, ..Profile::IDENTITY }, Fault::Read),
         // It looks at one bit more than it says.
         (
