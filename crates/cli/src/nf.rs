@@ -161,10 +161,10 @@ impl FirewallArguments {
         }
         let mut seed = [0; 8];
         rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
-        let tracking = tracking::Config {
+        let tracking = tracking::TrackingConfig {
             is_liberal: self.tcp_be_liberal,
             seed: u64::from_ne_bytes(seed),
-            ..tracking::Config::default()
+            ..tracking::TrackingConfig::default()
         };
         let firewall = Firewall::with_tracking(&sets, &tracking)?;
         Ok((sets, firewall))

@@ -23,7 +23,7 @@ use limit::Bucket;
 use program::{Final, Program, RuleNumber};
 use walk::Effects;
 
-pub use program::ConfigError;
+pub use program::FirewallError;
 
 /// Rules that end a chain from which on a search costs less than a look at each.
 const INDEXED_FROM: usize = 12;
@@ -52,8 +52,8 @@ impl Firewall {
     ///
     /// # Errors
     /// When there are too many rules in all.
-    pub fn new(sets: &[RuleSet]) -> Result<Self, ConfigError> {
-        Self::with_tracking(sets, &tracking::Config::default())
+    pub fn new(sets: &[RuleSet]) -> Result<Self, FirewallError> {
+        Self::with_tracking(sets, &tracking::TrackingConfig::default())
     }
 
     /// The same, with connections tracked so where rules ask for their states.
@@ -62,16 +62,16 @@ impl Firewall {
     /// As [`Self::new`].
     pub fn with_tracking(
         sets: &[RuleSet],
-        tracking: &tracking::Config,
-    ) -> Result<Self, ConfigError> {
+        tracking: &tracking::TrackingConfig,
+    ) -> Result<Self, FirewallError> {
         Self::indexed(sets, tracking, INDEXED_FROM)
     }
 
     fn indexed(
         sets: &[RuleSet],
-        tracking: &tracking::Config,
+        tracking: &tracking::TrackingConfig,
         from: usize,
-    ) -> Result<Self, ConfigError> {
+    ) -> Result<Self, FirewallError> {
         let program = Program::compile(sets, from)?;
         let rules = program.rules.len();
         let state = State {

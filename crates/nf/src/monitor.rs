@@ -19,7 +19,7 @@ mod talkers;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, ConfigError};
+pub use config::{MonitorConfig, MonitorError};
 pub use round_trips::{CLASSES, RoundTrips};
 pub use scans::ScanLimit;
 pub use talkers::Talker;
@@ -61,7 +61,7 @@ pub struct Statistics {
 /// A monitor.
 #[derive(Clone, Debug)]
 pub struct Monitor {
-    config: Config,
+    config: MonitorConfig,
     profile: Profile,
     flows: Table<Key, Record>,
     collector: Collector,
@@ -89,7 +89,7 @@ impl Monitor {
     ///
     /// # Errors
     /// When a number of the configuration is out of its bounds.
-    pub fn new(config: Config) -> Result<Self, ConfigError> {
+    pub fn new(config: MonitorConfig) -> Result<Self, MonitorError> {
         config.check()?;
         Ok(Self {
             profile: profile(&config),
@@ -331,7 +331,7 @@ fn asks_for_connection(flags: TcpFlags) -> bool {
 
 /// What a monitor says of itself. Which record another one ends, and which records are told together, all
 /// packets decide, in their order.
-fn profile(config: &Config) -> Profile {
+fn profile(config: &MonitorConfig) -> Profile {
     let reads = [
         Field::EtherType,
         Field::Length,

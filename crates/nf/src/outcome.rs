@@ -1,5 +1,6 @@
 //! What a function makes of the packets of a batch. Knows verdicts, patches, events, packets that were
-//! made and messages for collectors; refuses to carry any of it out. Nothing allocates once the rows have grown to what batches need.
+//! made and messages for collectors; refuses to carry any of it out. Nothing allocates once the rows have
+//! grown to what batches need.
 
 use crate::packet::{Direction, Time};
 use crate::profile::Meta;

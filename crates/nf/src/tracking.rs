@@ -46,7 +46,7 @@ use tcp::Judged;
 
 /// How connections are tracked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct TrackingConfig {
     /// Connections at once, at most [`FUNCTION_FLOWS_MAX`].
     pub connections_max: usize,
     /// How long they are remembered.
@@ -61,7 +61,7 @@ pub struct Config {
     pub seed: u64,
 }
 
-impl Default for Config {
+impl Default for TrackingConfig {
     fn default() -> Self {
         Self {
             connections_max: FUNCTION_FLOWS_MAX,
@@ -77,7 +77,7 @@ impl Default for Config {
 /// The connections that were seen.
 #[derive(Clone, Debug)]
 pub struct Tracking {
-    config: Config,
+    config: TrackingConfig,
     table: Table,
 }
 
@@ -123,7 +123,7 @@ impl Look {
 impl Tracking {
     /// Of no connection yet.
     #[must_use]
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &TrackingConfig) -> Self {
         let connections_max = config.connections_max.clamp(1, FUNCTION_FLOWS_MAX);
         Self { config: *config, table: Table::new(connections_max, config.seed) }
     }

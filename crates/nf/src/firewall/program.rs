@@ -21,7 +21,7 @@ pub(super) struct Final {
 
 /// Rules that no firewall can be made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ConfigError {
+pub enum FirewallError {
     /// There are too many rules in all.
     TooMany {
         /// How many.
@@ -29,7 +29,7 @@ pub enum ConfigError {
     },
 }
 
-impl fmt::Display for ConfigError {
+impl fmt::Display for FirewallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooMany { rules } => {
@@ -42,7 +42,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-impl std::error::Error for ConfigError {}
+impl std::error::Error for FirewallError {}
 
 /// All chains of all rule sets.
 #[derive(Clone, Debug)]
@@ -87,10 +87,10 @@ pub(super) struct Compiled {
 
 impl Program {
     /// `indexed_from`: rules that end a chain from which on they are searched and not walked along.
-    pub(super) fn compile(sets: &[RuleSet], indexed_from: usize) -> Result<Self, ConfigError> {
+    pub(super) fn compile(sets: &[RuleSet], indexed_from: usize) -> Result<Self, FirewallError> {
         let rules = sets.iter().map(RuleSet::rules).sum();
         if rules > FUNCTION_RULES_MAX {
-            return Err(ConfigError::TooMany { rules });
+            return Err(FirewallError::TooMany { rules });
         }
         let mut program = Self {
             chains: Vec::new(),

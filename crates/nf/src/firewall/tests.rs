@@ -178,7 +178,8 @@ const STATES: &str = ":FORWARD DROP [0:0]\n:known - [0:0]\n\
 /// A firewall with states of connections.
 fn stateful(forward: &str, all: &[Families]) -> Firewall {
     let set = |families: &Families| read(&format!("*filter\n{forward}COMMIT\n"), *families);
-    let config = tracking::Config { connections_max: 4_096, ..tracking::Config::default() };
+    let config =
+        tracking::TrackingConfig { connections_max: 4_096, ..tracking::TrackingConfig::default() };
     let sets: Vec<RuleSet> = all.iter().map(set).collect();
     Firewall::with_tracking(&sets, &config).unwrap()
 }
@@ -243,7 +244,8 @@ fn only_who_asks_for_states_tracks_connections() {
 #[test]
 fn a_table_without_room_drops_by_name_and_before_all_rules() {
     let text = format!("*filter\n{STATES}COMMIT\n");
-    let config = tracking::Config { connections_max: 1, ..tracking::Config::default() };
+    let config =
+        tracking::TrackingConfig { connections_max: 1, ..tracking::TrackingConfig::default() };
     let mut firewall = Firewall::with_tracking(&[read(&text, Families::V4)], &config).unwrap();
     let udp = |port: u16| Shape { protocol: IpProtocol::UDP, ports: (port, 53), ..shape() };
     let back = Shape { ends: (udp(1).ends.1, udp(1).ends.0), ports: (53, 1), ..udp(1) };
@@ -332,8 +334,9 @@ fn a_search_finds_what_a_look_at_each_rule_does() {
     for (rules, seed) in [(1, 1), (13, 2), (40, 3), (300, 4), (300, 5)] {
         let text = format!("*filter\n{}COMMIT\n", many(rules, seed));
         let set = [read(&text, Families::V4)];
-        let [mut walked, mut searched] = [usize::MAX, 1]
-            .map(|from| Firewall::indexed(&set, &tracking::Config::default(), from).unwrap());
+        let [mut walked, mut searched] = [usize::MAX, 1].map(|from| {
+            Firewall::indexed(&set, &tracking::TrackingConfig::default(), from).unwrap()
+        });
         let mut outcomes = [Outcomes::default(), Outcomes::default()];
         for input in &inputs {
             let packet = Packet::read(&input.frame).unwrap();

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// The configuration of a monitor. Those that take over from one another have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct MonitorConfig {
     /// Seconds from which on a record ends though packets come.
     pub active_seconds: u32,
     /// Seconds without a packet behind which a record ends.
@@ -24,7 +24,7 @@ pub struct Config {
     pub seed: u64,
 }
 
-impl Default for Config {
+impl Default for MonitorConfig {
     fn default() -> Self {
         Self {
             active_seconds: 60,
@@ -40,7 +40,7 @@ impl Default for Config {
 
 /// A number that is out of its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConfigError {
+pub enum MonitorError {
     /// A time of 0 s.
     Timeout,
     /// So many records.
@@ -49,7 +49,7 @@ pub enum ConfigError {
     Pairs(u32),
 }
 
-impl fmt::Display for ConfigError {
+impl fmt::Display for MonitorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Timeout => f.write_str("times of a monitor are 1 s at least"),
@@ -64,19 +64,19 @@ impl fmt::Display for ConfigError {
     }
 }
 
-impl std::error::Error for ConfigError {}
+impl std::error::Error for MonitorError {}
 
-impl Config {
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+impl MonitorConfig {
+    pub(super) fn check(&self) -> Result<(), MonitorError> {
         let scans = self.scans.unwrap_or_default();
         if [self.active_seconds, self.idle_seconds, scans.seconds].contains(&0) {
-            return Err(ConfigError::Timeout);
+            return Err(MonitorError::Timeout);
         }
         if !(1..=FUNCTION_FLOWS_MAX).contains(&self.flows_max) {
-            return Err(ConfigError::Flows(self.flows_max));
+            return Err(MonitorError::Flows(self.flows_max));
         }
         if !(1..=ScanLimit::PAIRS_MAX).contains(&scans.pairs) {
-            return Err(ConfigError::Pairs(scans.pairs));
+            return Err(MonitorError::Pairs(scans.pairs));
         }
         Ok(())
     }

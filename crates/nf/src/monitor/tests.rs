@@ -11,11 +11,11 @@ use std::net::{IpAddr, Ipv4Addr};
 
 const EPOCH: u64 = 1_700_000_000;
 
-fn config() -> Config {
-    Config { epoch_seconds: EPOCH, domain: 9, seed: 5, ..Config::default() }
+fn config() -> MonitorConfig {
+    MonitorConfig { epoch_seconds: EPOCH, domain: 9, seed: 5, ..MonitorConfig::default() }
 }
 
-fn monitor(config: Config) -> Monitor {
+fn monitor(config: MonitorConfig) -> Monitor {
     Monitor::new(config).unwrap()
 }
 
@@ -115,8 +115,12 @@ fn slow(seed: u64, packets: usize) -> Vec<Input> {
 fn the_profile_is_true() {
     let inputs = slow(21, 12_000);
     let configs = [
-        Config { flows_max: 64, scans: Some(ScanLimit { pairs: 1, seconds: 20 }), ..config() },
-        Config { active_seconds: 3, idle_seconds: 2, scans: None, ..config() },
+        MonitorConfig {
+            flows_max: 64,
+            scans: Some(ScanLimit { pairs: 1, seconds: 20 }),
+            ..config()
+        },
+        MonitorConfig { active_seconds: 3, idle_seconds: 2, scans: None, ..config() },
     ];
     for config in configs {
         let proof =
@@ -136,7 +140,7 @@ fn records_add_up_to_the_packets() {
     let mut wanted: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let mut collected = Collected::default();
     let mut monitor =
-        monitor(Config { flows_max: 90, idle_seconds: 2, active_seconds: 3, ..config() });
+        monitor(MonitorConfig { flows_max: 60, idle_seconds: 2, active_seconds: 3, ..config() });
     let mut outcomes = Outcomes::default();
     for input in &inputs {
         let packet =
@@ -149,7 +153,7 @@ fn records_add_up_to_the_packets() {
         monitor.process(input.at, input.direction, &[packet], &mut outcomes);
         collected.take(&outcomes);
     }
-    assert!((1..=90).contains(&monitor.open()));
+    assert!((1..=60).contains(&monitor.open()));
     let last = inputs.last().unwrap().at.0 / 1_000_000;
     end_all(&mut monitor, last, &mut collected);
     let mut told: BTreeMap<String, (u64, u64)> = BTreeMap::new();
@@ -232,7 +236,7 @@ fn records_end_for_their_reasons() {
     let flow = || shape(CLIENT, SERVER, ACK);
     let reasons = |packets: &[(u64, Shape)], until: u64| {
         let mut collected = Collected::default();
-        let mut monitor = monitor(Config { flows_max: 2, ..config() });
+        let mut monitor = monitor(MonitorConfig { flows_max: 2, ..config() });
         show(&mut monitor, packets, &mut collected);
         pass_time(&mut monitor, until, &mut collected);
         pass_time(&mut monitor, until + 1_000, &mut collected);
@@ -301,7 +305,7 @@ fn scans_are_told_once() {
 
 #[test]
 fn those_who_talk_most_are_on_top() {
-    let mut monitor = monitor(Config { flows_max: 50, ..config() });
+    let mut monitor = monitor(MonitorConfig { flows_max: 50, ..config() });
     let mut random = traffic::Random::new(8);
     let mut collected = Collected::default();
     let mut bytes: BTreeMap<u16, u64> = BTreeMap::new();
@@ -345,7 +349,7 @@ fn what_is_no_state_is_not_taken_over() {
             assert_eq!(monitor(config()).import(&[damaged]), 0, "{cut}");
         }
     }
-    let mut small = monitor(Config { flows_max: 1, ..config() });
+    let mut small = monitor(MonitorConfig { flows_max: 1, ..config() });
     show(&mut small, &[(0, shape((1, 7), SERVER, ACK))], &mut Collected::default());
     assert_eq!(small.import(&entries), 2, "there is no room for the flow");
 }
@@ -371,10 +375,10 @@ fn what_changed_is_told_and_what_is_gone() {
 
 #[test]
 fn a_configuration_has_bounds() {
-    let wrong = |config: Config| Monitor::new(config).err().unwrap();
-    assert_eq!(wrong(Config { idle_seconds: 0, ..config() }), ConfigError::Timeout);
-    assert_eq!(wrong(Config { flows_max: 0, ..config() }), ConfigError::Flows(0));
-    assert_eq!(wrong(Config { flows_max: 65_537, ..config() }), ConfigError::Flows(65_537));
+    let wrong = |config: MonitorConfig| Monitor::new(config).err().unwrap();
+    assert_eq!(wrong(MonitorConfig { idle_seconds: 0, ..config() }), MonitorError::Timeout);
+    assert_eq!(wrong(MonitorConfig { flows_max: 0, ..config() }), MonitorError::Flows(0));
+    assert_eq!(wrong(MonitorConfig { flows_max: 65_537, ..config() }), MonitorError::Flows(65_537));
     let scans = Some(ScanLimit { pairs: 513, seconds: 1 });
-    assert_eq!(wrong(Config { scans, ..config() }), ConfigError::Pairs(513));
+    assert_eq!(wrong(MonitorConfig { scans, ..config() }), MonitorError::Pairs(513));
 }

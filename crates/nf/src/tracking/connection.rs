@@ -1,6 +1,6 @@
 //! A connection of any protocol. Knows how long it is remembered; refuses to know others.
 
-use super::Config;
+use super::TrackingConfig;
 use super::key::Way;
 use super::tcp::{Judged, Known, Segment, Tcp};
 use crate::packet::{Packet, Time};
@@ -45,7 +45,7 @@ impl Connection {
         key: FlowKey,
         packet: &Packet<'_>,
         now: Time,
-        config: &Config,
+        config: &TrackingConfig,
     ) -> Option<Self> {
         let layer = match key.protocol {
             IpProtocol::TCP => Layer::Tcp(Tcp::open(&Segment::read(packet)?, config.is_loose)?),
@@ -64,7 +64,7 @@ impl Connection {
         packet: &Packet<'_>,
         way: Way,
         now: Time,
-        config: &Config,
+        config: &TrackingConfig,
     ) -> Judged {
         let timeouts = &config.timeouts;
         let judged = match &mut self.layer {
@@ -100,7 +100,7 @@ impl Connection {
     }
 
     /// Ends it, as far as a reset ends it that was sent in its name.
-    pub(super) fn close(&mut self, now: Time, config: &Config) {
+    pub(super) fn close(&mut self, now: Time, config: &TrackingConfig) {
         if let Layer::Tcp(tcp) = &mut self.layer
             && let Some(seconds) = tcp.close(&config.timeouts)
         {

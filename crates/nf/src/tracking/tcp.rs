@@ -11,7 +11,7 @@ pub(super) use segment::Segment;
 pub(super) use step::{Kind, State};
 pub(super) use window::{Flags, Side};
 
-use super::Config;
+use super::TrackingConfig;
 use super::key::Way;
 use super::timeouts::Timeouts;
 use step::{Step, step};
@@ -122,7 +122,7 @@ impl Tcp {
         segment: &Segment<'_>,
         way: Way,
         known: &mut Known<'_>,
-        config: &Config,
+        config: &TrackingConfig,
     ) -> Judged {
         let (old, new) = match self.leads(segment, way, known) {
             Leads::Nowhere(judged) => return judged,

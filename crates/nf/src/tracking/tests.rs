@@ -80,7 +80,7 @@ struct Talk {
 }
 
 impl Talk {
-    fn new(config: &Config) -> Self {
+    fn new(config: &TrackingConfig) -> Self {
         Self { tracking: Tracking::new(config), now: Time::default() }
     }
 
@@ -108,8 +108,8 @@ impl Talk {
     }
 }
 
-fn small(connections_max: usize) -> Config {
-    Config { connections_max, ..Config::default() }
+fn small(connections_max: usize) -> TrackingConfig {
+    TrackingConfig { connections_max, ..TrackingConfig::default() }
 }
 
 fn handshake() -> Vec<Vec<u8>> {
@@ -160,7 +160,7 @@ fn what_rules_drop_leaves_no_connection() {
     // The answer to a SYN that nobody has seen is none; an ACK is picked up.
     assert_eq!(talk.say(&frames[1]), Invalid);
     assert_eq!(talk.say(&frames[2]), New);
-    let mut strict = Talk::new(&Config { is_loose: false, ..small(8) });
+    let mut strict = Talk::new(&TrackingConfig { is_loose: false, ..small(8) });
     assert_eq!(strict.say(&frames[2]), Invalid);
 }
 
@@ -251,7 +251,7 @@ fn numbers_must_fit_unless_nobody_minds() {
     ];
     for (frame, why) in &far {
         for (is_liberal, wanted) in [(false, Invalid), (true, Established)] {
-            let mut talk = Talk::new(&Config { is_liberal, ..small(8) });
+            let mut talk = Talk::new(&TrackingConfig { is_liberal, ..small(8) });
             talk.all(&handshake());
             assert_eq!(talk.say(frame), wanted, "{why}");
         }
@@ -282,7 +282,7 @@ fn impossible_flags_and_wrong_checksums_are_invalid() {
     assert_eq!(talk.say(&wrong), Invalid);
     let open = Packet { upper: UpperChecksum::Open, ..Packet::read(&wrong).unwrap() };
     assert_eq!(talk.tracking.look(talk.now, &open).unwrap().state, New, "it is not there yet");
-    let mut careless = Talk::new(&Config { verifies_checksums: false, ..small(8) });
+    let mut careless = Talk::new(&TrackingConfig { verifies_checksums: false, ..small(8) });
     assert_eq!(careless.say(&wrong), New);
     let later = Shape { is_later_fragment: true, ..shape(IpProtocol::UDP, CLIENT, (9, 53)) };
     assert_eq!(talk.say(&later.frame().unwrap()), Invalid);

@@ -139,7 +139,7 @@ fn counted_by_nft(listed: &str, set: &RuleSet) -> Vec<RuleCount> {
 fn pass(
     router: &Router,
     (set, text): (&RuleSet, &str),
-    tracking: &tracking::Config,
+    tracking: &tracking::TrackingConfig,
     packets: &[(Direction, Vec<u8>)],
 ) -> (Firewall, usize) {
     let sets = std::slice::from_ref(set);
@@ -186,7 +186,7 @@ fn same_counts(firewall: &Firewall, kernel: &[RuleCount], (set, text): (&RuleSet
 fn judge(
     router: &Router,
     text: &str,
-    (judge, tracking): (Judge, &tracking::Config),
+    (judge, tracking): (Judge, &tracking::TrackingConfig),
     packets: &[(Direction, Vec<u8>)],
 ) -> usize {
     router.run(&judge.program("restore"), &[], text);
@@ -216,7 +216,7 @@ fn each_packet_and_each_counter_of_nftables_is_the_kernels() {
         packets.extend(packets_of(set, by(true), (1_000, half)));
         sent += packets.len();
         let (firewall, came) =
-            pass(&router, (&read, &text), &tracking::Config::default(), &packets);
+            pass(&router, (&read, &text), &tracking::TrackingConfig::default(), &packets);
         passed += came;
         let listed = router.run("nft", &["-j", "list", "ruleset"], "");
         same_counts(&firewall, &counted_by_nft(&listed, &read), (&read, &text));
@@ -235,7 +235,7 @@ fn each_packet_and_each_counter_is_the_kernels() {
         let text = rule_sets::iptables(&mut random, by.is_v6, false);
         let packets = packets_of(set, by, (1, PACKETS));
         sent += packets.len();
-        passed += judge(&router, &text, (by, &tracking::Config::default()), &packets);
+        passed += judge(&router, &text, (by, &tracking::TrackingConfig::default()), &packets);
     }
     println!("{SETS} rule sets, {sent} packets, {passed} of them passed");
     assert!(sent >= 20_000 && passed > sent / 10 && passed < sent * 9 / 10, "{sent} {passed}");
@@ -288,7 +288,10 @@ fn each_state_of_a_connection_is_the_kernels() {
     let (mut sent, mut passed) = (0, 0);
     for set in 0..SETS_WITH_STATES {
         let by = Judge { is_v6: set % 2 == 1, is_legacy: set % 4 < 2 };
-        let tracking = tracking::Config { is_liberal: set % 8 < 4, ..tracking::Config::default() };
+        let tracking = tracking::TrackingConfig {
+            is_liberal: set % 8 < 4,
+            ..tracking::TrackingConfig::default()
+        };
         let liberal = if tracking.is_liberal { "1" } else { "0" };
         router.set("net/netfilter/nf_conntrack_tcp_be_liberal", liberal);
         router.run("conntrack", &["-F"], "");
