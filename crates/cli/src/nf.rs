@@ -342,6 +342,7 @@ mod tests {
         FirewallArguments {
             config: file("v4", V4),
             v6_config: has_v6.then(|| file("v6", V6)),
+            tcp_be_liberal: false,
             unsupported: UnsupportedChoice::Refuse,
             interfaces: vec![("eth0".to_owned(), Side::In)],
         }
