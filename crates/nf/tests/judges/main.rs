@@ -1,7 +1,10 @@
 //! Functions beside what judges them: the kernel and programs of others, on the same packets.
 //!
-//! Needs root, iproute2, nftables and iptables: everything happens in namespaces of its own.
+//! Needs root, iproute2, nftables, iptables, nfdump and softflowd: everything happens in namespaces of
+//! its own.
 
+mod collector;
 mod firewall;
+mod monitor;
 mod router;
 mod rule_sets;

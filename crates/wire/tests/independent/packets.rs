@@ -108,7 +108,7 @@ pub(crate) fn tenant_frame() -> Vec<u8> {
 }
 
 /// A packet on the underlay to the UDP port of a tunnel.
-fn tunnelled(port: u16, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn tunnelled(port: u16, payload: &[u8]) -> Vec<u8> {
     frame(HOST_2, HOST_1, EtherType::IPV4, &datagram(UNDERLAY, (ENTROPY, port), payload))
 }
 

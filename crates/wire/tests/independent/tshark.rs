@@ -27,7 +27,7 @@ fn assert_read(test: &str, packet: Vec<u8>, expected: &[(&str, &str)]) {
 }
 
 /// Readings with each hexadecimal number in decimal: which one is printed depends on the version.
-fn decimal(readings: &str) -> Vec<String> {
+pub(crate) fn decimal(readings: &str) -> Vec<String> {
     readings
         .split(',')
         .map(|reading| {
