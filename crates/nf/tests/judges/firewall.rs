@@ -111,7 +111,7 @@ fn counted(saved: &str, set: &RuleSet) -> Vec<RuleCount> {
     set.chains.iter().flat_map(|chain| of_chain(&chain.name)).collect()
 }
 
-/// The same as `nft -j list ruleset` tells it; none: the rule has no counter.
+/// The same as `nft -j list ruleset` tells it; a rule without a counter has counted nothing.
 fn counted_by_nft(listed: &str, set: &RuleSet) -> Vec<RuleCount> {
     let listed: serde_json::Value = serde_json::from_str(listed).expect("JSON");
     let rules =
@@ -119,13 +119,15 @@ fn counted_by_nft(listed: &str, set: &RuleSet) -> Vec<RuleCount> {
     let rules: Vec<_> = rules.collect();
     let of_chain = |name: &str| {
         let own = rules.iter().filter(|rule| {
-            let words =
-                [&rule["table"], &rule["chain"]].map(|word| word.as_str().unwrap_or_default());
-            name == words.join(" ")
+            let words = ["family", "table", "chain"].map(|key| rule[key].as_str().expect("a word"));
+            // The family is said where tables of two have one name.
+            name == words.join(" ") || name == words[1..].join(" ")
         });
         let count = |rule: &&serde_json::Value| {
             let expressions = rule["expr"].as_array().expect("expressions");
-            let counter = expressions.iter().find_map(|one| one.get("counter")).expect("a counter");
+            let Some(counter) = expressions.iter().find_map(|one| one.get("counter")) else {
+                return RuleCount::default();
+            };
             let number = |key: &str| counter[key].as_u64().expect("a number");
             RuleCount { packets: number("packets"), bytes: number("bytes") }
         };
@@ -200,26 +202,35 @@ fn judge(
     passed
 }
 
+/// Holds the firewall of nftables' rules against the kernel's, and answers how many packets passed.
+fn judge_nft(router: &Router, text: &str, packets: &[(Direction, Vec<u8>)]) -> usize {
+    router.run("nft", &["-f", "-"], text);
+    let listed = router.run("nft", &["-j", "list", "ruleset"], "");
+    let set = nft::read(&listed, &options()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let tracking = tracking::TrackingConfig::default();
+    let (firewall, passed) = pass(router, (&set, text), &tracking, packets);
+    let listed = router.run("nft", &["-j", "list", "ruleset"], "");
+    same_counts(&firewall, &counted_by_nft(&listed, &set), (&set, text));
+    passed
+}
+
+/// Packets of both versions of IP that are whole.
+fn of_both_versions(seed: u64) -> Vec<(Direction, Vec<u8>)> {
+    let by = |is_v6| Judge { is_v6, is_legacy: false };
+    let mut packets = packets_of(seed, by(false), (1, PACKETS / 2));
+    packets.extend(packets_of(seed, by(true), (1_000, PACKETS / 2)));
+    packets
+}
+
 #[test]
 fn each_packet_and_each_counter_of_nftables_is_the_kernels() {
     let router = Router::new("judge-nft");
     let mut random = Random::new(1_926);
     let (mut sent, mut passed) = (0, 0);
     for set in 0..SETS_OF_NFT {
-        let text = rule_sets::nft(&mut random);
-        router.run("nft", &["-f", "-"], &text);
-        let listed = router.run("nft", &["-j", "list", "ruleset"], "");
-        let read = nft::read(&listed, &options()).unwrap_or_else(|error| panic!("{error}\n{text}"));
-        let by = |is_v6| Judge { is_v6, is_legacy: false };
-        let half = PACKETS / 2;
-        let mut packets = packets_of(set, by(false), (1, half));
-        packets.extend(packets_of(set, by(true), (1_000, half)));
+        let packets = of_both_versions(set);
         sent += packets.len();
-        let (firewall, came) =
-            pass(&router, (&read, &text), &tracking::TrackingConfig::default(), &packets);
-        passed += came;
-        let listed = router.run("nft", &["-j", "list", "ruleset"], "");
-        same_counts(&firewall, &counted_by_nft(&listed, &read), (&read, &text));
+        passed += judge_nft(&router, &rule_sets::nft(&mut random), &packets);
     }
     println!("{SETS_OF_NFT} rule sets, {sent} packets, {passed} of them passed");
     assert!(passed > sent / 10 && passed < sent * 9 / 10, "{sent} {passed}");
@@ -302,4 +313,38 @@ fn each_state_of_a_connection_is_the_kernels() {
     }
     println!("{SETS_WITH_STATES} rule sets, {sent} packets, {passed} of them passed");
     assert!(passed > sent / 10 && passed < sent * 9 / 10, "{sent} {passed}");
+}
+
+/// A rule set as people write them, out of `conformance/nf/firewall`.
+macro_rules! written {
+    ($name:literal) => {
+        include_str!(concat!("../../../../conformance/nf/firewall/", $name))
+    };
+}
+
+#[test]
+fn written_rule_sets_do_what_the_kernel_does() {
+    let router = Router::new("judge-written");
+    let strict = tracking::TrackingConfig::default();
+    let v4 = |is_legacy| Judge { is_v6: false, is_legacy };
+    let v6 = Judge { is_v6: true, is_legacy: true };
+    router.set("net/netfilter/nf_conntrack_tcp_be_liberal", "0");
+    for seed in 300..304 {
+        let fresh = || router.run("conntrack", &["-F"], "");
+        for is_legacy in [true, false] {
+            let packets = packets_of(seed, v4(is_legacy), (1, PACKETS));
+            judge(&router, written!("policy.iptables"), (v4(is_legacy), &strict), &packets);
+            judge(&router, written!("allow-list.iptables"), (v4(is_legacy), &strict), &packets);
+            fresh();
+            judge(&router, written!("edge.iptables"), (v4(is_legacy), &strict), &talk(seed, false));
+        }
+        fresh();
+        judge(&router, written!("inside.ip6tables"), (v6, &strict), &talk(seed, true));
+        judge_nft(&router, written!("lists.nft"), &of_both_versions(seed));
+        fresh();
+        judge_nft(&router, written!("office.nft"), &talk(seed, false));
+        fresh();
+        judge_nft(&router, written!("office.nft"), &talk(seed, true));
+        router.run("nft", &["flush", "ruleset"], "");
+    }
 }
