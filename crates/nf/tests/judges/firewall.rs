@@ -149,8 +149,11 @@ fn pass(
     let began = Instant::now();
     let mut outcomes = Outcomes::default();
     let mut passed = BTreeSet::new();
+    let mut came = Vec::new();
     for (direction, frame) in packets {
         router.send(*direction, frame);
+        // A socket holds few frames.
+        router.take(&mut came);
         let seen = decremented(frame);
         let packet = Packet::read(&seen).expect("a packet");
         let now = Time(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
@@ -159,8 +162,8 @@ fn pass(
             passed.insert((*direction, number(frame).expect("a number")));
         }
     }
-    let came = router.collect(passed.len()).into_iter();
-    let came = came.filter(|(_, frame)| !is_routers(frame));
+    router.collect(&mut came, passed.len());
+    let came = came.into_iter().filter(|(_, frame)| !is_routers(frame));
     let came: BTreeSet<_> =
         came.filter_map(|(direction, frame)| Some((direction, number(&frame)?))).collect();
     let only_kernel: Vec<_> = came.difference(&passed).collect();

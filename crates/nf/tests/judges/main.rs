@@ -8,3 +8,4 @@ mod firewall;
 mod monitor;
 mod router;
 mod rule_sets;
+mod timeouts;

@@ -74,7 +74,7 @@ impl Router {
         let ends = ["one", "two"].map(|end| open_packet_socket(&namespace, end).expect("a socket"));
         let router = Self { namespace, ends };
         // What the kernel says when interfaces come up.
-        router.collect(0);
+        router.collect(&mut Vec::new(), 0);
         router
     }
 
@@ -101,29 +101,29 @@ impl Router {
         assert_eq!(sent, Ok(bytes.len()), "the frame is sent");
     }
 
-    /// The frames that came out since, each with the way it came: so many at least, unless they take too
-    /// long.
-    pub(crate) fn collect(&self, wanted: usize) -> Vec<(Direction, Vec<u8>)> {
-        let mut came = Vec::new();
-        let began = Instant::now();
-        let mut last = began;
+    /// Takes the frames that have come out, each with the way it came; false: none has.
+    pub(crate) fn take(&self, came: &mut Vec<(Direction, Vec<u8>)>) -> bool {
+        let before = came.len();
         let mut room = [0; 2_048];
-        while last.elapsed() < QUIET || (came.len() < wanted && began.elapsed() < PATIENCE) {
-            let mut is_quiet = true;
-            for (end, direction) in self.ends.iter().zip([Direction::Backward, Direction::Forward])
-            {
-                while let Ok((length, _)) = recv(end, &mut room, RecvFlags::DONTWAIT) {
-                    came.push((direction, room[NO_OFFLOAD.len()..length].to_vec()));
-                    is_quiet = false;
-                }
-            }
-            if is_quiet {
-                std::thread::sleep(Duration::from_millis(1));
-            } else {
-                last = Instant::now();
+        for (end, direction) in self.ends.iter().zip([Direction::Backward, Direction::Forward]) {
+            while let Ok((length, _)) = recv(end, &mut room, RecvFlags::DONTWAIT) {
+                came.push((direction, room[NO_OFFLOAD.len()..length].to_vec()));
             }
         }
-        came
+        came.len() > before
+    }
+
+    /// The same until all have come: so many in all at least, unless they take too long.
+    pub(crate) fn collect(&self, came: &mut Vec<(Direction, Vec<u8>)>, wanted: usize) {
+        let began = Instant::now();
+        let mut last = began;
+        while last.elapsed() < QUIET || (came.len() < wanted && began.elapsed() < PATIENCE) {
+            if self.take(came) {
+                last = Instant::now();
+            } else {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
     }
 }
 
