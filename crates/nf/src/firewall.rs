@@ -4,6 +4,7 @@
 
 mod index;
 mod limit;
+mod lookup;
 mod profile;
 mod program;
 mod reject;

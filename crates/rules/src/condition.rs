@@ -228,19 +228,23 @@ impl TupleCondition {
 pub const SUBJECTS_MAX: usize = 16;
 
 /// The values of some subjects.
-pub(crate) struct Values {
+#[derive(Clone, Copy, Debug)]
+pub struct Values {
     all: [u128; SUBJECTS_MAX],
     len: usize,
 }
 
 impl Values {
-    pub(crate) fn as_slice(&self) -> &[u128] {
+    /// In the order of the subjects.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u128] {
         self.all.get(..self.len).unwrap_or_default()
     }
 }
 
 /// The values of all subjects; none: one is not there.
-pub(crate) fn values_of(
+#[inline]
+pub fn values_of(
     subjects: &[Subject],
     mut value: impl FnMut(Subject) -> Option<u128>,
 ) -> Option<Values> {
@@ -252,7 +256,9 @@ pub(crate) fn values_of(
 }
 
 /// Is each value in the range at its place?
-pub(crate) fn are_in(values: &[u128], ranges: &[Range]) -> bool {
+#[inline]
+#[must_use]
+pub fn are_in(values: &[u128], ranges: &[Range]) -> bool {
     values.len() == ranges.len()
         && values.iter().zip(ranges).all(|(value, range)| range.contains(*value))
 }

@@ -2,6 +2,7 @@
 //! know packets.
 
 use super::index::Index;
+use super::lookup::Lookup;
 use catena_model::limits::FUNCTION_RULES_MAX;
 use catena_rules::condition::Subject;
 use catena_rules::rule_set::{Families, Limit, Policy, RuleSet, Statement, Verdict};
@@ -83,6 +84,8 @@ pub(super) struct Compiled {
     pub(super) statements: Vec<Statement>,
     /// The place of its first limit among all.
     pub(super) first_limit: usize,
+    /// One for each statement that has many entries.
+    pub(super) lookups: Vec<Option<Lookup>>,
 }
 
 impl Program {
@@ -144,7 +147,8 @@ impl Program {
                         | Statement::Log(_) => {}
                     }
                 }
-                compiled.rules.push(Compiled { number, statements, first_limit });
+                let lookups = statements.iter().map(lookup).collect();
+                compiled.rules.push(Compiled { number, statements, first_limit, lookups });
             }
             self.chains.push(compiled);
         }
@@ -196,6 +200,15 @@ impl Program {
         let ends = |verdict: &Verdict| matches!(verdict, Verdict::Drop | Verdict::Reject(_));
         let mut verdicts = self.statements().flat_map(Statement::verdicts);
         self.bases.iter().any(|base| ends(&base.policy.said)) || verdicts.any(|one| ends(&one))
+    }
+}
+
+/// The lookup of a statement that has many entries.
+fn lookup(statement: &Statement) -> Option<Lookup> {
+    match statement {
+        Statement::MatchTuple(tuple) => Lookup::of(&tuple.tuples.iter().map(Vec::as_slice)),
+        Statement::Map(map) => Lookup::of(&map.entries.iter().map(|entry| entry.values.as_slice())),
+        _ => None,
     }
 }
 

@@ -1,11 +1,12 @@
 //! A packet's way through the chains. Knows what ends a rule, a chain and the whole; refuses to know what
 //! is counted where.
 
+use super::lookup::Lookup;
 use super::program::{Chain, Compiled, Final, Program, RuleNumber};
 use super::values::value;
 use crate::packet::{Direction, Packet};
-use catena_rules::condition::Subject;
-use catena_rules::rule_set::{Statement, Verdict};
+use catena_rules::condition::{Subject, TupleCondition, are_in, values_of};
+use catena_rules::rule_set::{MapEntry, Statement, Verdict, VerdictMap};
 use catena_wire::frame::Network;
 
 /// What rules do on the way.
@@ -85,7 +86,7 @@ impl Program {
         let mut limit = rule.first_limit;
         let state = effects.state();
         let shown = |subject| shown(subject, (direction, packet), state);
-        for statement in &rule.statements {
+        for (statement, lookup) in rule.statements.iter().zip(&rule.lookups) {
             let goes_on = match statement {
                 Statement::Match(condition) => condition.takes(shown),
                 Statement::Limit(_) => {
@@ -100,9 +101,9 @@ impl Program {
                     effects.tell(rule.number);
                     true
                 }
-                Statement::MatchTuple(tuple) => tuple.takes(shown),
+                Statement::MatchTuple(tuple) => takes_tuple(tuple, lookup.as_ref(), shown),
                 Statement::Map(map) => {
-                    let entry = map.entry(shown);
+                    let entry = entry_of(map, lookup.as_ref(), shown);
                     let said = entry.and_then(|entry| entry.verdict);
                     match said
                         .map(|said| self.follow(said, rule.number, (direction, packet), effects))
@@ -159,11 +160,39 @@ enum Step {
 /// Does a packet that shows this meet all that a rule asks?
 #[inline]
 fn takes(rule: &Compiled, shown: impl Fn(Subject) -> Option<u128> + Copy) -> bool {
-    rule.statements.iter().all(|statement| match statement {
+    rule.statements.iter().zip(&rule.lookups).all(|(statement, lookup)| match statement {
         Statement::Match(condition) => condition.takes(shown),
-        Statement::MatchTuple(tuple) => tuple.takes(shown),
+        Statement::MatchTuple(tuple) => takes_tuple(tuple, lookup.as_ref(), shown),
         _ => true,
     })
+}
+
+/// As [`TupleCondition::takes`].
+fn takes_tuple(
+    tuple: &TupleCondition,
+    lookup: Option<&Lookup>,
+    shown: impl Fn(Subject) -> Option<u128> + Copy,
+) -> bool {
+    let Some(lookup) = lookup else { return tuple.takes(shown) };
+    let Some(values) = values_of(&tuple.subjects, shown) else { return false };
+    let mut candidates = lookup.candidates(values.as_slice()).iter();
+    let tuple_of = |at: &u32| tuple.tuples.get(*at as usize);
+    let is_met =
+        candidates.any(|at| tuple_of(at).is_some_and(|one| are_in(values.as_slice(), one)));
+    is_met != tuple.is_negated
+}
+
+/// As [`VerdictMap::entry`].
+fn entry_of<'m>(
+    map: &'m VerdictMap,
+    lookup: Option<&Lookup>,
+    shown: impl Fn(Subject) -> Option<u128> + Copy,
+) -> Option<&'m MapEntry> {
+    let Some(lookup) = lookup else { return map.entry(shown) };
+    let values = values_of(&map.subjects, shown)?;
+    let candidates = lookup.candidates(values.as_slice()).iter();
+    let mut entries = candidates.filter_map(|at| map.entries.get(*at as usize));
+    entries.find(|entry| are_in(values.as_slice(), &entry.values))
 }
 
 /// What a packet shows of a subject; `state`: that of its connection.
