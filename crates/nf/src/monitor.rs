@@ -329,23 +329,25 @@ fn asks_for_connection(flags: TcpFlags) -> bool {
     flags.has_any(TcpFlags::SYN) && !flags.has_any(others)
 }
 
+/// What of packets a monitor looks at.
+const READS: [Field; 11] = [
+    Field::EtherType,
+    Field::Length,
+    Field::FragmentOffset,
+    Field::Protocol,
+    Field::Source,
+    Field::Destination,
+    Field::SourcePort,
+    Field::DestinationPort,
+    Field::TcpFlags,
+    Field::IcmpType,
+    Field::IcmpCode,
+];
+
 /// What a monitor says of itself. Which record another one ends, and which records are told together, all
 /// packets decide, in their order.
 fn profile(config: &Config) -> Profile {
-    let reads = [
-        Field::EtherType,
-        Field::Length,
-        Field::FragmentOffset,
-        Field::Protocol,
-        Field::Source,
-        Field::Destination,
-        Field::SourcePort,
-        Field::DestinationPort,
-        Field::TcpFlags,
-        Field::IcmpType,
-        Field::IcmpCode,
-    ];
-    let reads = reads.into_iter().fold(FieldSet::EMPTY, FieldSet::with);
+    let reads = READS.into_iter().fold(FieldSet::EMPTY, FieldSet::with);
     Profile {
         reads: reads.with_meta(Meta::InPort).with_meta(Meta::ReceivedAt),
         has_effects: true,

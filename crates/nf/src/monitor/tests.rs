@@ -1,6 +1,7 @@
 //! What flows are told, when and why; what is found; and the profile, held against the code.
 
 use super::*;
+use crate::check::Fault;
 use crate::harness::traffic::{self, Shape};
 use crate::harness::{Input, verify};
 use crate::packet::Metadata;
@@ -126,6 +127,35 @@ fn the_profile_is_true() {
         assert_eq!(proof.events > 10, config.scans.is_some(), "{proof:?}");
         let parts = (proof.dropped, proof.patches, proof.generated);
         assert_eq!(parts, (0, 0, 0));
+    }
+}
+
+/// What is read is no more than what makes a difference.
+#[test]
+fn each_part_that_is_read_makes_a_difference() {
+    let inputs = slow(23, 3_000);
+    let fault = |reads: FieldSet| {
+        let make = || {
+            let mut monitor = monitor(Config { flows_max: 64, ..config() });
+            monitor.profile.reads = reads;
+            monitor
+        };
+        verify(make, &inputs, 3).err().map(|disproof| disproof.fault)
+    };
+    let metas = [Meta::InPort, Meta::ReceivedAt];
+    let with = FieldSet::with_meta;
+    let fields = READS.into_iter().fold(FieldSet::EMPTY, FieldSet::with);
+    assert_eq!(fault(metas.into_iter().fold(fields, with)), None);
+    for left in metas {
+        let others = metas.into_iter().filter(|meta| *meta != left);
+        assert_eq!(fault(others.fold(fields, with)), Some(Fault::Read), "{left:?}");
+    }
+    // Those by which others are found are the same in any case.
+    let structure = [Field::EtherType, Field::Length, Field::FragmentOffset, Field::Protocol];
+    for left in READS.into_iter().filter(|field| !structure.contains(field)) {
+        let others = READS.into_iter().filter(|field| *field != left);
+        let reads = others.fold(FieldSet::EMPTY, FieldSet::with);
+        assert_eq!(fault(metas.into_iter().fold(reads, with)), Some(Fault::Read), "{left:?}");
     }
 }
 
