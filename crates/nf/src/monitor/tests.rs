@@ -352,6 +352,51 @@ fn those_who_talk_most_are_on_top() {
     }
 }
 
+/// What outcomes show of late or never is carried over, too; in their order.
+#[test]
+fn state_is_carried_over_whole() {
+    let config =
+        Config { flows_max: 64, scans: Some(ScanLimit { pairs: 1, seconds: 20 }), ..config() };
+    let (mut first, mut follower) = (monitor(config), monitor(config));
+    let mut outcomes = Outcomes::default();
+    let (mut handshakes, mut told, mut closing) = (0, 0, 0);
+    for (at, input) in slow(24, 6_000).iter().enumerate() {
+        let packet = Packet::read(&input.frame).unwrap();
+        first.process(input.at, input.direction, &[packet], &mut outcomes);
+        if !at.is_multiple_of(30) {
+            continue;
+        }
+        let (mut changes, mut all) = (Vec::new(), Vec::new());
+        first.export(false, &mut changes);
+        follower.import(&changes);
+        first.clone().export(true, &mut all);
+        let mut fresh = monitor(config);
+        assert_eq!(fresh.import(&all), all.len());
+        let flows = |monitor: &Monitor| -> Vec<(Key, Record)> {
+            let clean = |record: &Record| Record { is_dirty: false, ..*record };
+            monitor.flows.iter().map(|(key, record)| (*key, clean(record))).collect()
+        };
+        let sources = |monitor: &Monitor| -> Vec<(IpAddr, scans::Source)> {
+            let sources = monitor.scans.iter().flat_map(|scans| scans.sources.iter());
+            let clean = |source: &scans::Source| scans::Source { is_dirty: false, ..*source };
+            sources.map(|(address, source)| (*address, clean(source))).collect()
+        };
+        for other in [&follower, &fresh] {
+            assert!(flows(other) == flows(&first) && sources(other) == sources(&first), "{at}");
+            assert_eq!(other.round_trips, first.round_trips);
+            assert_eq!(other.statistics, first.statistics);
+            assert_eq!((other.tick, other.counts), (first.tick, first.counts));
+        }
+        let has = |what: &dyn Fn(&Record) -> bool| {
+            usize::from(first.flows.iter().any(|(_, record)| what(record)))
+        };
+        handshakes += has(&|record| record.handshake != Handshake::None);
+        closing += has(&|record| record.is_closing);
+        told += usize::from(sources(&first).iter().any(|(_, source)| source.was_told));
+    }
+    assert!(handshakes > 0 && told > 0 && closing > 0, "{handshakes} {told} {closing}");
+}
+
 #[test]
 fn what_is_no_state_is_not_taken_over() {
     let mut first = monitor(config());
@@ -375,6 +420,14 @@ fn what_is_no_state_is_not_taken_over() {
             assert_eq!(monitor(config()).import(&[damaged]), 0, "{cut}");
         }
     }
+    // Nor does any state end in a panic.
+    for entry in &mut entries {
+        entry.value.as_mut().unwrap().iter_mut().skip(3).take(40).for_each(|byte| *byte = 0xff);
+    }
+    let mut full = monitor(config());
+    assert_eq!(full.import(&entries), 3);
+    show(&mut full, &asking(20, true, 0), &mut Collected::default());
+    show(&mut full, &[(60_000, shape(CLIENT, SERVER, SYN))], &mut Collected::default());
     let mut small = monitor(Config { flows_max: 1, ..config() });
     show(&mut small, &[(0, shape((1, 7), SERVER, ACK))], &mut Collected::default());
     assert_eq!(small.import(&entries), 2, "there is no room for the flow");
