@@ -156,9 +156,7 @@ impl Monitor {
             let reason = record.idle_reason();
             self.end(slot, reason, moment);
         }
-        let tick = self.tick;
-        while let Some(judged) = self.scans.as_mut().and_then(|scans| scans.judge(moment.now, tick))
-        {
+        while let Some(judged) = self.scans.as_mut().and_then(|scans| scans.judge(moment.now)) {
             self.judge(judged, moment);
         }
     }
@@ -169,7 +167,7 @@ impl Monitor {
             self.gone.note(GoneKey::Source(source));
         }
         if is_found {
-            self.statistics.scans += 1;
+            self.statistics.scans = self.statistics.scans.saturating_add(1);
             let kind = EventKind::ScanFound(source);
             moment.outcomes.tell(moment.at, Event { at: moment.now, kind, rule: SCANS_RULE });
         }
@@ -178,10 +176,9 @@ impl Monitor {
     /// Counts a packet in its flow.
     #[inline]
     fn count(&mut self, seen: &Sighting, moment: &mut Moment<'_>) {
-        self.tick += 1;
+        self.tick = self.tick.wrapping_add(1);
         let [all, _] = &mut self.counts;
-        all.packets += seen.packets;
-        all.bytes += seen.bytes;
+        add(all, seen);
         let Some(slot) = self.record_of(seen, moment) else { return };
         let Some(record) = self.flows.get_mut(slot) else { return };
         record.add(seen, moment.now, self.tick);
@@ -205,7 +202,7 @@ impl Monitor {
         let slot = self.flows.insert(seen.key, begun);
         slot.or_else(|| {
             let oldest = self.flows.oldest()?;
-            self.statistics.ended_early += 1;
+            self.statistics.ended_early = self.statistics.ended_early.saturating_add(1);
             self.end(oldest, EndReason::Full, moment);
             self.flows.insert(seen.key, begun)
         })
@@ -229,7 +226,7 @@ impl Monitor {
     fn end(&mut self, slot: u32, reason: EndReason, moment: &mut Moment<'_>) {
         let Some((key, record)) = self.flows.remove(slot) else { return };
         self.gone.note(GoneKey::Flow(key));
-        self.statistics.ended += 1;
+        self.statistics.ended = self.statistics.ended.saturating_add(1);
         self.recent.put(Talker::of(&key, &record, Some(reason)));
         self.collector.add(record.told(&key, reason, self.config.epoch_ms()), moment);
     }
@@ -288,18 +285,16 @@ impl Monitor {
 
     /// A source asks for a connection.
     fn asked(&mut self, seen: &Sighting, moment: &mut Moment<'_>) {
-        let when = (moment.now, self.tick);
         let flow = &seen.key.flow;
         let pair = (flow.destination, flow.destination_port);
         let Some(scans) = &mut self.scans else { return };
         let [_, asking] = &mut self.counts;
-        asking.packets += seen.packets;
-        asking.bytes += seen.bytes;
-        if scans.asked(flow.source, pair, when) {
+        add(asking, seen);
+        if scans.asked(flow.source, pair, moment.now) {
             return;
         }
-        let judged = scans.judge_oldest(when.0, when.1, true);
-        scans.asked(flow.source, pair, when);
+        let judged = scans.judge_oldest(moment.now, true);
+        scans.asked(flow.source, pair, moment.now);
         judged.into_iter().for_each(|judged| self.judge(judged, moment));
     }
 
@@ -323,29 +318,37 @@ impl Monitor {
     }
 }
 
+/// Counts a packet. What was taken over may be any number.
+fn add(count: &mut RuleCount, seen: &Sighting) {
+    count.packets = count.packets.saturating_add(seen.packets);
+    count.bytes = count.bytes.saturating_add(seen.bytes);
+}
+
 /// SYN alone.
 fn asks_for_connection(flags: TcpFlags) -> bool {
     let others = TcpFlags::ACK.with(TcpFlags::RST).with(TcpFlags::FIN);
     flags.has_any(TcpFlags::SYN) && !flags.has_any(others)
 }
 
+/// What of packets a monitor looks at.
+const READS: [Field; 11] = [
+    Field::EtherType,
+    Field::Length,
+    Field::FragmentOffset,
+    Field::Protocol,
+    Field::Source,
+    Field::Destination,
+    Field::SourcePort,
+    Field::DestinationPort,
+    Field::TcpFlags,
+    Field::IcmpType,
+    Field::IcmpCode,
+];
+
 /// What a monitor says of itself. Which record another one ends, and which records are told together, all
 /// packets decide, in their order.
 fn profile(config: &MonitorConfig) -> Profile {
-    let reads = [
-        Field::EtherType,
-        Field::Length,
-        Field::FragmentOffset,
-        Field::Protocol,
-        Field::Source,
-        Field::Destination,
-        Field::SourcePort,
-        Field::DestinationPort,
-        Field::TcpFlags,
-        Field::IcmpType,
-        Field::IcmpCode,
-    ];
-    let reads = reads.into_iter().fold(FieldSet::EMPTY, FieldSet::with);
+    let reads = READS.into_iter().fold(FieldSet::EMPTY, FieldSet::with);
     Profile {
         reads: reads.with_meta(Meta::InPort).with_meta(Meta::ReceivedAt),
         has_effects: true,

@@ -97,8 +97,8 @@ impl Record {
     }
 
     pub(super) fn add(&mut self, seen: &Sighting, now: Time, tick: u64) {
-        self.packets += seen.packets;
-        self.bytes += seen.bytes;
+        self.packets = self.packets.saturating_add(seen.packets);
+        self.bytes = self.bytes.saturating_add(seen.bytes);
         self.flags = self.flags.with(seen.flags.unwrap_or_default());
         self.last = now;
         self.tick = tick;

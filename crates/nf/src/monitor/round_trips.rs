@@ -21,7 +21,8 @@ fn class(nanoseconds: u64) -> usize {
 
 /// Counts a time in its class.
 pub(super) fn count(classes: &mut [u64; CLASSES], nanoseconds: u64) {
-    classes.get_mut(class(nanoseconds)).into_iter().for_each(|count| *count += 1);
+    let count = classes.get_mut(class(nanoseconds)).into_iter();
+    count.for_each(|count| *count = count.saturating_add(1));
 }
 
 #[cfg(test)]

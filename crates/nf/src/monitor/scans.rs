@@ -50,7 +50,7 @@ impl Default for ScanLimit {
 pub(super) struct Source {
     pub(super) began: Time,
     /// The order of windows that began at one moment.
-    pub(super) tick: u64,
+    pub(super) window: u64,
     pub(super) pairs: [u64; WORDS],
     pub(super) was_told: bool,
     pub(super) is_dirty: bool,
@@ -89,12 +89,15 @@ pub(super) struct Scans {
     limit: ScanLimit,
     bits_max: u32,
     seed: u64,
+    /// Windows that began.
+    windows: u64,
     pub(super) sources: Table<IpAddr, Source>,
 }
 
 impl Scans {
     pub(super) fn new(limit: ScanLimit, seed: u64) -> Self {
-        Self { limit, bits_max: limit.bits(), seed, sources: Table::new(SOURCES_MAX, seed) }
+        let sources = Table::new(SOURCES_MAX, seed);
+        Self { limit, bits_max: limit.bits(), seed, windows: 0, sources }
     }
 
     /// Nanoseconds of a window.
@@ -104,17 +107,20 @@ impl Scans {
 
     /// A source asks for a connection with a pair. Answers false where [`Self::judge_oldest`] must make
     /// room before.
-    pub(super) fn asked(
-        &mut self,
-        source: IpAddr,
-        pair: (IpAddr, u16),
-        (now, tick): (Time, u64),
-    ) -> bool {
+    pub(super) fn asked(&mut self, source: IpAddr, pair: (IpAddr, u16), now: Time) -> bool {
         let found = self.sources.find(&source);
-        let begun = Source { began: now, tick, ..Source::default() };
+        self.windows = self.windows.wrapping_add(found.is_none().into());
+        let begun = Source { began: now, window: self.windows, ..Source::default() };
         let Some(at) = found.or_else(|| self.sources.insert(source, begun)) else { return false };
         self.mark(at, pair, |word, bit| *word |= bit);
         true
+    }
+
+    /// Gives sources that were taken over their order.
+    pub(super) fn sort(&mut self) {
+        let windows = self.sources.iter().map(|(_, source)| source.window);
+        self.windows = windows.fold(self.windows, u64::max);
+        self.sources.sort_by_key(|source| (source.began, source.window));
     }
 
     /// A pair answers a source.
@@ -134,14 +140,14 @@ impl Scans {
 
     /// Ends the window that began first, if its time is over; none: there is none.
     #[inline]
-    pub(super) fn judge(&mut self, now: Time, tick: u64) -> Option<Judged> {
+    pub(super) fn judge(&mut self, now: Time) -> Option<Judged> {
         let (_, source) = self.sources.get(self.sources.oldest()?)?;
         let is_over = now.since(source.began) >= self.window();
-        if is_over { self.judge_oldest(now, tick, false) } else { None }
+        if is_over { self.judge_oldest(now, false) } else { None }
     }
 
     /// Ends the window that began first. `is_last`: the source is looked at no longer in any case.
-    pub(super) fn judge_oldest(&mut self, now: Time, tick: u64, is_last: bool) -> Option<Judged> {
+    pub(super) fn judge_oldest(&mut self, now: Time, is_last: bool) -> Option<Judged> {
         let at = self.sources.oldest()?;
         let (source, known) = *self.sources.get(at)?;
         let is_scan = known.pairs.iter().map(|word| word.count_ones()).sum::<u32>() > self.bits_max;
@@ -151,8 +157,9 @@ impl Scans {
         if is_gone {
             self.sources.remove(at);
         } else {
-            let began =
-                Source { began: now, tick, was_told: true, is_dirty: true, pairs: [0; WORDS] };
+            self.windows = self.windows.wrapping_add(1);
+            let (window, pairs) = (self.windows, [0; WORDS]);
+            let began = Source { began: now, window, pairs, was_told: true, is_dirty: true };
             *self.sources.get_mut(at)? = began;
             self.sources.touch(at);
         }

@@ -90,7 +90,7 @@ impl Monitor {
         let taken = entries.iter().filter(|entry| self.take_over(entry).is_some()).count();
         self.flows.sort_by_key(|record| (record.last, record.tick));
         if let Some(scans) = &mut self.scans {
-            scans.sources.sort_by_key(|source| (source.began, source.tick));
+            scans.sort();
         }
         taken
     }
@@ -243,7 +243,7 @@ fn read_record(value: &[u8]) -> Option<Record> {
 fn source_value(source: &Source) -> Vec<u8> {
     let mut value = vec![source.was_told.into()];
     put(source.began.0, &mut value);
-    put(source.tick, &mut value);
+    put(source.window, &mut value);
     source.pairs.iter().for_each(|word| put(*word, &mut value));
     value
 }
@@ -251,11 +251,11 @@ fn source_value(source: &Source) -> Vec<u8> {
 fn read_source(value: &[u8]) -> Option<Source> {
     let mut value = Reader(value);
     let [was_told] = value.take()?;
-    let [began, tick] = value.numbers()?;
+    let [began, window] = value.numbers()?;
     let pairs = value.numbers()?;
     let was_told = was_told != 0;
     let began = Time(began);
-    value.0.is_empty().then_some(Source { began, tick, pairs, was_told, is_dirty: true })
+    value.0.is_empty().then_some(Source { began, window, pairs, was_told, is_dirty: true })
 }
 
 struct Reader<'b>(&'b [u8]);

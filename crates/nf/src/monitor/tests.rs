@@ -1,6 +1,7 @@
 //! What flows are told, when and why; what is found; and the profile, held against the code.
 
 use super::*;
+use crate::check::Fault;
 use crate::harness::traffic::{self, Shape};
 use crate::harness::{Input, verify};
 use crate::packet::Metadata;
@@ -130,6 +131,35 @@ fn the_profile_is_true() {
         assert_eq!(proof.events > 10, config.scans.is_some(), "{proof:?}");
         let parts = (proof.dropped, proof.patches, proof.generated);
         assert_eq!(parts, (0, 0, 0));
+    }
+}
+
+/// What is read is no more than what makes a difference.
+#[test]
+fn each_part_that_is_read_makes_a_difference() {
+    let inputs = slow(23, 3_000);
+    let fault = |reads: FieldSet| {
+        let make = || {
+            let mut monitor = monitor(MonitorConfig { flows_max: 64, ..config() });
+            monitor.profile.reads = reads;
+            monitor
+        };
+        verify(make, &inputs, 3).err().map(|disproof| disproof.fault)
+    };
+    let metas = [Meta::InPort, Meta::ReceivedAt];
+    let with = FieldSet::with_meta;
+    let fields = READS.into_iter().fold(FieldSet::EMPTY, FieldSet::with);
+    assert_eq!(fault(metas.into_iter().fold(fields, with)), None);
+    for left in metas {
+        let others = metas.into_iter().filter(|meta| *meta != left);
+        assert_eq!(fault(others.fold(fields, with)), Some(Fault::Read), "{left:?}");
+    }
+    // Those by which others are found are the same in any case.
+    let structure = [Field::EtherType, Field::Length, Field::FragmentOffset, Field::Protocol];
+    for left in READS.into_iter().filter(|field| !structure.contains(field)) {
+        let others = READS.into_iter().filter(|field| *field != left);
+        let reads = others.fold(FieldSet::EMPTY, FieldSet::with);
+        assert_eq!(fault(metas.into_iter().fold(reads, with)), Some(Fault::Read), "{left:?}");
     }
 }
 
@@ -326,6 +356,54 @@ fn those_who_talk_most_are_on_top() {
     }
 }
 
+/// What outcomes show of late or never is carried over, too; in their order.
+#[test]
+fn state_is_carried_over_whole() {
+    let config = MonitorConfig {
+        flows_max: 64,
+        scans: Some(ScanLimit { pairs: 1, seconds: 20 }),
+        ..config()
+    };
+    let (mut first, mut follower) = (monitor(config), monitor(config));
+    let mut outcomes = Outcomes::default();
+    let (mut handshakes, mut told, mut closing) = (0, 0, 0);
+    for (at, input) in slow(24, 6_000).iter().enumerate() {
+        let packet = Packet::read(&input.frame).unwrap();
+        first.process(input.at, input.direction, &[packet], &mut outcomes);
+        if !at.is_multiple_of(30) {
+            continue;
+        }
+        let (mut changes, mut all) = (Vec::new(), Vec::new());
+        first.export(false, &mut changes);
+        follower.import(&changes);
+        first.clone().export(true, &mut all);
+        let mut fresh = monitor(config);
+        assert_eq!(fresh.import(&all), all.len());
+        let flows = |monitor: &Monitor| -> Vec<(Key, Record)> {
+            let clean = |record: &Record| Record { is_dirty: false, ..*record };
+            monitor.flows.iter().map(|(key, record)| (*key, clean(record))).collect()
+        };
+        let sources = |monitor: &Monitor| -> Vec<(IpAddr, scans::Source)> {
+            let sources = monitor.scans.iter().flat_map(|scans| scans.sources.iter());
+            let clean = |source: &scans::Source| scans::Source { is_dirty: false, ..*source };
+            sources.map(|(address, source)| (*address, clean(source))).collect()
+        };
+        for other in [&follower, &fresh] {
+            assert!(flows(other) == flows(&first) && sources(other) == sources(&first), "{at}");
+            assert_eq!(other.round_trips, first.round_trips);
+            assert_eq!(other.statistics, first.statistics);
+            assert_eq!((other.tick, other.counts), (first.tick, first.counts));
+        }
+        let has = |what: &dyn Fn(&Record) -> bool| {
+            usize::from(first.flows.iter().any(|(_, record)| what(record)))
+        };
+        handshakes += has(&|record| record.handshake != Handshake::None);
+        closing += has(&|record| record.is_closing);
+        told += usize::from(sources(&first).iter().any(|(_, source)| source.was_told));
+    }
+    assert!(handshakes > 0 && told > 0 && closing > 0, "{handshakes} {told} {closing}");
+}
+
 #[test]
 fn what_is_no_state_is_not_taken_over() {
     let mut first = monitor(config());
@@ -349,6 +427,14 @@ fn what_is_no_state_is_not_taken_over() {
             assert_eq!(monitor(config()).import(&[damaged]), 0, "{cut}");
         }
     }
+    // Nor does any state end in a panic.
+    for entry in &mut entries {
+        entry.value.as_mut().unwrap().iter_mut().skip(3).take(40).for_each(|byte| *byte = 0xff);
+    }
+    let mut full = monitor(config());
+    assert_eq!(full.import(&entries), 3);
+    show(&mut full, &asking(20, true, 0), &mut Collected::default());
+    show(&mut full, &[(60_000, shape(CLIENT, SERVER, SYN))], &mut Collected::default());
     let mut small = monitor(MonitorConfig { flows_max: 1, ..config() });
     show(&mut small, &[(0, shape((1, 7), SERVER, ACK))], &mut Collected::default());
     assert_eq!(small.import(&entries), 2, "there is no room for the flow");
