@@ -57,7 +57,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("rig", &["dataplane", "io", "model", "plan", "wire"]),
     (
         "targets",
-        &["client", "controller", "dataplane", "fuzz-rig", "lab", "model", "protocol", "wire"],
+        &[
+            "client",
+            "controller",
+            "dataplane",
+            "fuzz-rig",
+            "lab",
+            "model",
+            "nf",
+            "protocol",
+            "rules",
+            "wire",
+        ],
     ),
     ("xtask", &["fastpath", "model"]),
 ];

@@ -9,6 +9,7 @@
 mod capture;
 mod control;
 mod domain;
+mod functions;
 mod http;
 mod keystone;
 mod rest;
@@ -46,6 +47,7 @@ pub const TARGETS: &[Target] = &[
     format("gtp_u", wire::gtp_u),
     format("icmp", wire::icmp),
     format("inside", wire::inside),
+    format("ipfix", wire::ipfix),
     format("ipv4", wire::ipv4),
     format("ipv6", wire::ipv6),
     format("lldp", wire::lldp),
@@ -70,6 +72,9 @@ pub const TARGETS: &[Target] = &[
     target("rest", rest::requests),
     target("keystone", keystone::answers),
     target("capture", capture::frames),
+    Target { name: "fields", run: functions::fields, goldens: Some("frame") },
+    target("functions", functions::packets),
+    target("rules", functions::rules),
     target("document", text::document),
     target("lab_file", text::lab_file),
 ];

@@ -73,6 +73,11 @@ pub(crate) fn document() -> Value {
     })
 }
 
+pub(crate) fn nft() -> Value {
+    let text = include_str!("../../../crates/rules/src/nft/samples/edge.json");
+    serde_json::from_str(text).unwrap()
+}
+
 pub(crate) fn lab() -> Value {
     serde_json::json!({
         "name": "small",

@@ -179,6 +179,12 @@ pub(crate) fn ipv6(bytes: &[u8]) {
 }
 
 /// The signature covers what was read, whatever was behind it and between what nobody knows.
+pub(crate) fn ipfix(bytes: &[u8]) {
+    let Ok(message) = catena_wire::ipfix::Message::parse(bytes) else { return };
+    let records: usize = message.sets().map(|set| set.records().count()).sum();
+    assert!(records <= bytes.len(), "a record has a byte at least");
+}
+
 pub(crate) fn lldp(bytes: &[u8]) {
     let Ok(frame) = LldpFrame::parse(bytes) else { return };
     let signature = frame.own.map_or([0; 16], |own| own.signature);
