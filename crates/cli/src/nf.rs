@@ -3,6 +3,7 @@
 
 use crate::failure::Failure;
 use crate::nf_account;
+use crate::nf_monitor::{self, MonitorArguments};
 use crate::output::{block, json_escaped, progress, say};
 use catena_kernel::packet;
 use catena_kernel::signals::{BlockedSignals, Signal};
@@ -12,10 +13,11 @@ use catena_nf::profile::{FieldSet, Profile, StateScope};
 use catena_nf::tracking;
 use catena_rules::rule_set::{Families, RuleSet};
 use catena_rules::{Lint, LintKind, ReadOptions, RuleError, Side, Unsupported};
-use catena_runner::{Account, Bump, News};
+use catena_runner::{Account, Bump, Clock, News, PacketRing};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -46,6 +48,16 @@ pub(crate) enum RunCommand {
         #[command(flatten)]
         place: Place,
         /// Tell the account as one line of JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// A monitor: flow records for a collector of IPFIX, who talks most, round trips of TCP, and scans.
+    Monitor {
+        #[command(flatten)]
+        monitor: MonitorArguments,
+        #[command(flatten)]
+        place: Place,
+        /// Tell the account, and what the monitor says, as one line of JSON.
         #[arg(long)]
         json: bool,
     },
@@ -124,7 +136,15 @@ pub(crate) fn run(command: NfCommand) -> Result<(), Failure> {
             for (file, line, what) in remarks(&sets) {
                 progress(format_args!("{file} line {line}: {what}"));
             }
-            run_function(Box::new(firewall), &place, json)
+            let tell = |_: &Firewall, account: &Account| nf_account::tell(account, &place, json);
+            let mut bump = run_function(Box::new(firewall), Clock::start(), None, &place, tell)?;
+            let account = bump.account();
+            tell(bump.function(), &account);
+            Ok(())
+        }
+        NfCommand::Run(RunCommand::Monitor { monitor, place, json }) => {
+            place.check()?;
+            nf_monitor::run(&monitor, &place, json)
         }
         NfCommand::Check(CheckCommand::Firewall { rules, json }) => {
             let (sets, firewall) = rules.read(BTreeMap::new())?;
@@ -198,7 +218,8 @@ impl Place {
         Ok(())
     }
 
-    fn name(&self, side: Side) -> &str {
+    /// The interface at a side.
+    pub(crate) fn name(&self, side: Side) -> &str {
         match side {
             Side::In => &self.at_in,
             Side::Out => &self.at_out,
@@ -220,17 +241,27 @@ impl Place {
     }
 }
 
-fn run_function(function: Box<dyn Function>, place: &Place, json: bool) -> Result<(), Failure> {
+/// Runs a function until a signal ends it, and answers it with its account so far; what it hands out goes to
+/// the collector. `tell` tells an account that is asked for on the way.
+pub(crate) fn run_function<F: Function>(
+    function: Box<F>,
+    clock: Clock,
+    collector: Option<UdpSocket>,
+    place: &Place,
+    tell: impl Fn(&F, &Account),
+) -> Result<Bump<PacketRing, F>, Failure> {
     // First of all: a signal that comes meanwhile waits.
     let stop = BlockedSignals::block(&[Signal::INT, Signal::TERM])?.descriptor()?;
     let ask = BlockedSignals::block(&[Signal::USR1])?.descriptor()?;
     let ports = catena_runner::open([place.open(Side::In)?, place.open(Side::Out)?])?;
     catena_runner::confine()?;
     let mut bump = Bump::new(function, ports);
-    let tell = |account: &Account| nf_account::tell(account, (&place.at_in, &place.at_out), json);
+    if let Some(collector) = collector {
+        bump = bump.with_collector(collector)?;
+    }
     progress(format_args!("runs between {} and {}", place.at_in, place.at_out));
-    let account = catena_runner::run(&mut bump, stop, ask, |news| match news {
-        News::Account(account) => tell(&account),
+    catena_runner::run(&mut bump, clock, (stop, ask), |function, news| match news {
+        News::Account(account) => tell(function, &account),
         News::PortError { side, errno } => tracing::warn!(
             "interface {}: {}; nothing comes or goes there until it is up again; if it was removed, end \
              this and start it anew",
@@ -238,8 +269,7 @@ fn run_function(function: Box<dyn Function>, place: &Place, json: bool) -> Resul
             std::io::Error::from_raw_os_error(errno)
         ),
     })?;
-    tell(&account);
-    Ok(())
+    Ok(bump)
 }
 
 /// What is to be said of rules that were read: file, line, text.

@@ -1,18 +1,28 @@
 //! The account of a function that runs alone, for people and for programs. Knows how it is told; refuses
 //! to count.
 
+use crate::nf::Place;
 use crate::output::{block, json_escaped, say, table};
+use catena_rules::Side;
 use catena_runner::{Account, Sides};
+use serde::Serialize;
 
-/// Tells it; `names`: the interfaces, the incoming first.
-pub(crate) fn tell(account: &Account, names: (&str, &str), is_json: bool) {
-    if is_json {
-        match serde_json::to_string(account) {
-            Ok(text) => block(json_escaped(&text)),
-            Err(error) => tracing::warn!("the account cannot be written: {error}"),
-        }
-        return;
+/// Tells it in the form that was asked for.
+pub(crate) fn tell(account: &Account, place: &Place, is_json: bool) {
+    if is_json { tell_programs(account) } else { tell_people(account, place) }
+}
+
+/// Tells an account, and what else is beside it, as one line of JSON.
+pub(crate) fn tell_programs(account: &impl Serialize) {
+    match serde_json::to_string(account) {
+        Ok(text) => block(json_escaped(&text)),
+        Err(error) => tracing::warn!("the account cannot be written: {error}"),
     }
+}
+
+/// Tells it for people.
+pub(crate) fn tell_people(account: &Account, place: &Place) {
+    let names = (place.name(Side::In), place.name(Side::Out));
     let mut rows = table(["packets", "", "count"]);
     for [what, of, count] in lines(account, names) {
         rows.add_row([what, of, count]);
@@ -48,7 +58,13 @@ fn lines(account: &Account, names: (&str, &str)) -> Vec<[String; 3]> {
     let unseen = sides("never seen, ring full", account.ring_full);
     lines.extend(unseen.into_iter().filter(|[_, _, count]| count != "0"));
     if account.events > 0 {
-        lines.push(line("told of", "by rules that log", account.events));
+        lines.push(line("told of", "by its rules", account.events));
+    }
+    let messages = &account.messages;
+    if messages.handed_out > 0 {
+        lines.push(line("messages", "handed out", messages.handed_out));
+        lines.push(line("messages", "sent", messages.sent));
+        lines.push(line("messages", "refused by the socket", messages.refused));
     }
     lines
 }

@@ -74,6 +74,17 @@ impl Drops {
     }
 }
 
+/// What the function has handed out for collectors; no packets, so beside the account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Messages {
+    /// All of them.
+    pub handed_out: u64,
+    /// Those that the socket has taken; what becomes of them then, UDP does not tell.
+    pub sent: u64,
+    /// Those that it has not, as it is full or nobody listens; they are not sent again.
+    pub refused: u64,
+}
+
 /// The account of a function that runs alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
@@ -91,6 +102,8 @@ pub struct Account {
     pub ring_full: Sides,
     /// What the function has told of packets.
     pub events: u64,
+    /// What it has handed out for collectors.
+    pub messages: Messages,
     /// What its rules have counted, in their order.
     pub rules: Vec<RuleLine>,
 }
@@ -101,6 +114,7 @@ pub(crate) struct Tally {
     pub(crate) received: Sides,
     pub(crate) sent: Sides,
     pub(crate) events: u64,
+    pub(crate) messages: Messages,
     created: BTreeMap<GeneratedKind, u64>,
     /// By the rule's number.
     rules: Vec<u64>,
@@ -115,6 +129,7 @@ impl Default for Tally {
             received: Sides::default(),
             sent: Sides::default(),
             events: 0,
+            messages: Messages::default(),
             created: BTreeMap::new(),
             rules: Vec::new(),
             function_full: 0,
@@ -146,7 +161,7 @@ impl Tally {
     }
 
     /// The account, in the words of the function's user.
-    pub(crate) fn account(&self, function: &dyn Function, ring_full: Sides) -> Account {
+    pub(crate) fn account<F: Function + ?Sized>(&self, function: &F, ring_full: Sides) -> Account {
         let words = |rule: usize| {
             let words = u32::try_from(rule).ok().and_then(|rule| function.rule_in_words(rule));
             words.unwrap_or_else(|| format!("rule {rule}"))
@@ -179,6 +194,7 @@ impl Tally {
             unaccounted: came - went,
             ring_full,
             events: self.events,
+            messages: self.messages,
             rules: counts.map(line).collect(),
         }
     }

@@ -16,6 +16,7 @@ use catena_nf::packet::{Direction, Metadata, Time};
 use catena_nf::{Function, carry_out, check};
 use catena_rules::Side;
 use catena_wire::segment::SuperFrame;
+use std::net::UdpSocket;
 
 /// Frames that a function is asked about at once, at most.
 pub const BATCH_FRAMES_MAX: usize = 256;
@@ -37,9 +38,11 @@ pub struct Turn {
 }
 
 /// A function between two ports.
-pub struct Bump<P> {
-    function: Box<dyn Function>,
+pub struct Bump<P, F: ?Sized = dyn Function> {
+    function: Box<F>,
     ports: [P; 2],
+    /// Where messages go.
+    collector: Option<UdpSocket>,
     pool: BufferPool,
     tally: Tally,
     /// Is each packet to be as on the wire?
@@ -77,15 +80,16 @@ const fn exit(direction: Direction) -> Side {
     }
 }
 
-impl<P: Port> Bump<P> {
+impl<P: Port, F: Function + ?Sized> Bump<P, F> {
     /// A function between the port where its forward direction comes in and the one where it goes out.
-    pub fn new(function: Box<dyn Function>, ports: [P; 2]) -> Self {
+    pub fn new(function: Box<F>, ports: [P; 2]) -> Self {
         let profile = function.profile();
         // A packet in the place of a super-frame would be one in the place of many.
         let cuts = !profile.takes_super_frames || profile.replaces;
         Self {
             function,
             ports,
+            collector: None,
             pool: BufferPool::new(POOL_BUFFERS),
             tally: Tally::default(),
             cuts,
@@ -96,6 +100,32 @@ impl<P: Port> Bump<P> {
             stands_for: Vec::new(),
             outcomes: Outcomes::default(),
         }
+    }
+
+    /// With a collector, to which the function's messages go, one a datagram, by a socket that is connected
+    /// to it; without one they are counted and go nowhere.
+    ///
+    /// # Errors
+    /// The kernel's refusal not to let it wait.
+    pub fn with_collector(mut self, socket: UdpSocket) -> Result<Self, RunError> {
+        socket.set_nonblocking(true).map_err(RunError::Collector)?;
+        self.collector = Some(socket);
+        Ok(self)
+    }
+
+    /// The function.
+    pub fn function(&self) -> &F {
+        &self.function
+    }
+
+    /// Lets the function say what it has left to say, by a way of its own, and carries it out.
+    ///
+    /// # Errors
+    /// When the function breaks its profile.
+    pub fn conclude(&mut self, say: impl FnOnce(&mut F, &mut Outcomes)) -> Result<(), RunError> {
+        self.outcomes.begin(0);
+        say(&mut self.function, &mut self.outcomes);
+        self.carry_out_of_time()
     }
 
     /// The ports, the incoming first.
@@ -123,7 +153,13 @@ impl<P: Port> Bump<P> {
     /// When the function breaks its profile.
     pub fn elapse(&mut self, now: Time) -> Result<(), RunError> {
         self.function.elapse(now, &mut self.outcomes);
+        self.carry_out_of_time()
+    }
+
+    /// Carries out what came of no packet.
+    fn carry_out_of_time(&mut self) -> Result<(), RunError> {
         self.check(0)?;
+        self.hand_out();
         self.generate();
         self.transmit(Side::In);
         self.transmit(Side::Out);
@@ -250,6 +286,7 @@ impl<P: Port> Bump<P> {
         self.function.process(now, direction, &packets, &mut self.outcomes);
         self.check(self.asked.len())?;
         self.change()?;
+        self.hand_out();
         self.generate();
         self.forward(exit(direction));
         self.transmit(Side::In);
@@ -283,6 +320,19 @@ impl<P: Port> Bump<P> {
             }
         }
         Ok(())
+    }
+
+    /// Sends what the function has handed out to the collector, without waiting.
+    fn hand_out(&mut self) {
+        for (_, message) in self.outcomes.handed_out() {
+            self.tally.messages.handed_out += 1;
+            let Some(collector) = &self.collector else { continue };
+            match collector.send(self.outcomes.bytes(message.message.clone())) {
+                Ok(_) => self.tally.messages.sent += 1,
+                // That nobody listens is the word on a message of before, and this one has not left, either.
+                Err(_) => self.tally.messages.refused += 1,
+            }
+        }
     }
 
     /// Sends what the function has made on its way.

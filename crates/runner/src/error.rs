@@ -22,6 +22,9 @@ pub enum RunError {
          fault of the function, not of its rules: report it with them"
     )]
     Patch(PatchError),
+    /// The socket to the collector.
+    #[error("the socket to the collector cannot be made one that does not wait: {0}")]
+    Collector(#[source] std::io::Error),
     /// The descriptor by which an account is asked for.
     #[error("whoever asks for an account cannot be heard: {0}")]
     Asking(#[source] std::io::Error),

@@ -7,13 +7,16 @@
 
 mod account;
 mod bump;
+mod clock;
 mod error;
 mod ports;
 mod run;
 mod taken;
 
-pub use account::{Account, Drops, RuleDrops, RuleLine, Sides};
+pub use account::{Account, Drops, Messages, RuleDrops, RuleLine, Sides};
 pub use bump::{BATCH_FRAMES_MAX, Bump, Turn};
+pub use catena_io::PacketRing;
+pub use clock::Clock;
 pub use error::RunError;
 pub use ports::{confine, open};
 pub use run::{News, run};

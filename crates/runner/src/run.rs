@@ -3,14 +3,16 @@
 
 use crate::account::Account;
 use crate::bump::Bump;
+use crate::clock::Clock;
 use crate::error::RunError;
 use catena_io::{Poller, Port};
+use catena_nf::Function;
 use catena_nf::packet::Time;
 use catena_rules::Side;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a function's time may stand still while no packet comes.
 const TICK: Duration = Duration::from_millis(100);
@@ -35,16 +37,17 @@ pub enum News {
     },
 }
 
-/// Runs a function until `stop` can be read; tells its account whenever `ask` can be.
+/// Runs a function by a clock until `stop` can be read; tells its account, beside the function, whenever `ask`
+/// can be. What the function is to say at its end is [`Bump::conclude`]'s.
 ///
 /// # Errors
 /// When the function breaks its profile, or the kernel refuses the wait.
-pub fn run<P: Port>(
-    bump: &mut Bump<P>,
-    stop: impl AsFd,
-    ask: OwnedFd,
-    mut tell: impl FnMut(News),
-) -> Result<Account, RunError> {
+pub fn run<P: Port, F: Function + ?Sized>(
+    bump: &mut Bump<P, F>,
+    clock: Clock,
+    (stop, ask): (impl AsFd, OwnedFd),
+    mut tell: impl FnMut(&F, News),
+) -> Result<(), RunError> {
     let mut ask = File::from(ask);
     let mut poller = Poller::new()?;
     let [at_in, at_out] = bump.ports();
@@ -52,16 +55,16 @@ pub fn run<P: Port>(
     poller.add(at_out, TOKEN_OUT)?;
     poller.add(&stop, TOKEN_STOP)?;
     poller.add(&ask, TOKEN_ASK)?;
-    let (start, mut ready) = (Instant::now(), Vec::new());
+    let mut ready = Vec::new();
     let mut ticked = Time::default();
     let mut wait = Duration::ZERO;
     loop {
         poller.wait(Some(wait), &mut ready)?;
-        let now = Time(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let now = clock.now();
         let turn = bump.turn(now)?;
         for (side, error) in [Side::In, Side::Out].into_iter().zip(turn.errors) {
             if let Some(errno) = error {
-                tell(News::PortError { side, errno });
+                tell(bump.function(), News::PortError { side, errno });
             }
         }
         if u128::from(now.since(ticked)) >= TICK.as_nanos() {
@@ -70,10 +73,11 @@ pub fn run<P: Port>(
         }
         if ready.contains(&TOKEN_ASK) {
             hear(&mut ask)?;
-            tell(News::Account(Box::new(bump.account())));
+            let account = Box::new(bump.account());
+            tell(bump.function(), News::Account(account));
         }
         if ready.contains(&TOKEN_STOP) {
-            return Ok(bump.account());
+            return Ok(());
         }
         wait = if turn.frames > 0 { Duration::ZERO } else { TICK };
     }

@@ -14,24 +14,24 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-const CLIENT: &str = "10.99.0.1";
-const SERVER: &str = "10.99.0.2";
+pub(crate) const CLIENT: &str = "10.99.0.1";
+pub(crate) const SERVER: &str = "10.99.0.2";
 const TELNET: u16 = 23;
 const DROPPED: u16 = 9_000;
 const STREAMED: u16 = 5_201;
 const DATAGRAMS: u64 = 20;
-const PINGS: u64 = 3;
+pub(crate) const PINGS: u64 = 3;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Client, bump, server, in a row of two cables.
-struct Row {
-    client: Node,
-    bump: Node,
-    server: Node,
+pub(crate) struct Row {
+    pub(crate) client: Node,
+    pub(crate) bump: Node,
+    pub(crate) server: Node,
 }
 
 impl Row {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let [client, bump, server] = ["client", "bump", "server"].map(Node::made);
         for node in [&client, &bump, &server] {
             // Nobody speaks unasked: whatever is counted, the test has sent.
@@ -57,13 +57,15 @@ impl Row {
         Self { client, bump, server }
     }
 
-    /// A bump that runs.
-    fn start(&self, rules: &Path) -> Child {
-        let rules = rules.display().to_string();
-        let words = [
-            "nf", "run", "firewall", "--config", &rules, "--in", "near0", "--out", "near1",
-            "--json",
-        ];
+    /// A firewall that runs.
+    fn start_firewall(&self, rules: &Path) -> Child {
+        self.start(&["firewall", "--config", &rules.display().to_string()])
+    }
+
+    /// A bump that runs: the function, with what it is made of.
+    pub(crate) fn start(&self, function: &[&str]) -> Child {
+        let place = ["--in", "near0", "--out", "near1", "--json"];
+        let words = [&["nf", "run"], function, &place].concat();
         let mut child = self.bump.start(CATENA, &words);
         let mut said = BufReader::new(child.stderr.take().expect("stderr is a pipe"));
         let (mut line, mut all) = (String::new(), String::new());
@@ -76,7 +78,7 @@ impl Row {
         child
     }
 
-    fn ping(&self, to: &str, count: u64) {
+    pub(crate) fn ping(&self, to: &str, count: u64) {
         self.client.run("ping", &["-c", &count.to_string(), "-i", "0.05", "-W", "5", to]);
     }
 
@@ -106,13 +108,13 @@ impl Row {
     }
 }
 
-fn signal(child: &Child, signal: Signal) {
+pub(crate) fn signal(child: &Child, signal: Signal) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process");
     kill_process(pid, signal).expect("it runs");
 }
 
 /// Ends a bump as a terminal does, and answers its last account.
-fn end(mut child: Child) -> Value {
+pub(crate) fn end(mut child: Child) -> Value {
     signal(&child, Signal::INT);
     let mut said = String::new();
     child.stdout.take().expect("stdout").read_to_string(&mut said).expect("UTF-8");
@@ -121,7 +123,7 @@ fn end(mut child: Child) -> Value {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {said}"))
 }
 
-fn number(account: &Value, place: &str) -> u64 {
+pub(crate) fn number(account: &Value, place: &str) -> u64 {
     let value = account.pointer(place).unwrap_or_else(|| panic!("no {place} in {account}"));
     value.as_u64().unwrap_or_else(|| panic!("{place} is no count in {account}"))
 }
@@ -152,7 +154,7 @@ fn a_firewall_between_two_interfaces_passes_rejects_and_drops_and_accounts_for_a
     for is_rejecting in [true, false] {
         let row = Row::new();
         let first = if is_rejecting { reject } else { "" };
-        let child = row.start(&rules(folder.path(), &format!("{first}{drop}{count}")));
+        let child = row.start_firewall(&rules(folder.path(), &format!("{first}{drop}{count}")));
         row.ping(SERVER, PINGS);
         row.send_datagrams(DROPPED, false);
         row.send_datagrams(DROPPED + 1, true);
@@ -186,7 +188,7 @@ fn a_bump_tells_its_account_on_the_way_and_ends_when_it_is_told_to() {
     let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let row = Row::new();
-    let mut child = row.start(&rules(folder.path(), ""));
+    let mut child = row.start_firewall(&rules(folder.path(), ""));
     row.ping(SERVER, PINGS);
     let mut said = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
     for _ in 0..2 {

@@ -30,6 +30,7 @@ mod house;
 mod kills;
 mod links;
 mod many_slices;
+mod nf_monitor;
 mod node;
 mod ordinary;
 mod own_tunnels;

@@ -1,11 +1,14 @@
 //! Bumps between rings of this process: what comes out, in which shape, and an account that adds up.
 
 use super::*;
+use crate::account::Messages;
+use crate::clock::Clock;
 use crate::run::{News, run};
 use catena_io::{LocalPort, Offload, PartialChecksum, Segmentation, SegmentationKind};
 use catena_nf::firewall::Firewall;
 use catena_nf::function::{Answer, RuleCount, StateEntry};
 use catena_nf::harness::traffic::Shape;
+use catena_nf::monitor::{Monitor, MonitorConfig};
 use catena_nf::outcome::{DropCause, Patch};
 use catena_nf::packet::Packet;
 use catena_nf::profile::Profile;
@@ -13,6 +16,7 @@ use catena_rules::rule_set::Families;
 use catena_rules::{ReadOptions, iptables};
 use catena_wire::field::Field;
 use catena_wire::frame::FrameView;
+use catena_wire::ipfix::{EndReason, Message};
 use catena_wire::scalar::{IpProtocol, MacAddr};
 use catena_wire::tcp::TcpFlags;
 use std::collections::BTreeMap;
@@ -23,25 +27,27 @@ use std::os::unix::net::UnixStream;
 const SLOTS: usize = 64;
 
 /// A bump with the far ends of its ports, the incoming first.
-struct Bench {
-    bump: Bump<LocalPort>,
+struct Bench<F: ?Sized = dyn Function> {
+    bump: Bump<LocalPort, F>,
     far: [LocalPort; 2],
     pool: BufferPool,
 }
 
 impl Bench {
-    fn of(function: Box<dyn Function>) -> Self {
-        let [(near_in, far_in), (near_out, far_out)] =
-            [(); 2].map(|()| LocalPort::pair(SLOTS).unwrap());
-        let bump = Bump::new(function, [near_in, near_out]);
-        Self { bump, far: [far_in, far_out], pool: BufferPool::new(4 * SLOTS) }
-    }
-
     fn firewall(rules: &str) -> Self {
         let text = format!("*filter\n:FORWARD ACCEPT [0:0]\n{rules}COMMIT\n");
         let options = ReadOptions { file: "edge".into(), ..ReadOptions::default() };
         let set = iptables::read(&text, Families::V4, &options).unwrap();
         Self::of(Box::new(Firewall::new(&[set]).unwrap()))
+    }
+}
+
+impl<F: Function + ?Sized> Bench<F> {
+    fn of(function: Box<F>) -> Self {
+        let [(near_in, far_in), (near_out, far_out)] =
+            [(); 2].map(|()| LocalPort::pair(SLOTS).unwrap());
+        let bump = Bump::new(function, [near_in, near_out]);
+        Self { bump, far: [far_in, far_out], pool: BufferPool::new(4 * SLOTS) }
     }
 
     fn send(&mut self, side: Side, frame: &[u8], offload: Offload) {
@@ -324,13 +330,56 @@ fn the_loop_tells_its_account_when_asked_and_ends_when_told() {
         (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
     asks.write_all(b"?").unwrap();
     let mut told = Vec::new();
-    let account = run(&mut bench.bump, stop, OwnedFd::from(ask), |news| {
+    let stopping = (stop, OwnedFd::from(ask));
+    let ended = run(&mut bench.bump, Clock::start(), stopping, |_, news| {
         told.push(news);
         stops.write_all(b"!").unwrap();
     });
-    let account = account.unwrap();
+    ended.unwrap();
+    let account = bench.account();
     assert_eq!(told, [News::Account(Box::new(account.clone()))]);
     assert_eq!((account.sent.at_out, account.unaccounted), (1, 0));
     let text = serde_json::to_string(&account).unwrap();
     assert!(text.starts_with(r#"{"received":{"in":1,"out":0},"created":{},"sent":"#), "{text}");
+}
+
+fn monitored() -> Bench<Monitor> {
+    Bench::of(Box::new(Monitor::new(MonitorConfig::default()).unwrap()))
+}
+
+#[test]
+fn messages_are_sent_or_counted_as_refused_and_without_a_collector_they_go_nowhere() {
+    let collector = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(collector.local_addr().unwrap()).unwrap();
+    let [mut bench, mut alone] = [monitored(), monitored()];
+    bench.bump = bench.bump.with_collector(socket).unwrap();
+    for bench in [&mut bench, &mut alone] {
+        bench.send(Side::In, &tcp(80, 20), Offload::default());
+        bench.turn();
+        let end = Time::seconds(2);
+        bench.bump.conclude(|monitor, outcomes| monitor.end_all(end, outcomes)).unwrap();
+    }
+    assert_eq!(alone.account().messages, Messages { handed_out: 2, sent: 0, refused: 0 });
+    let account = bench.account();
+    assert_eq!(account.messages, Messages { handed_out: 2, sent: 2, refused: 0 });
+    assert_eq!((account.received.total(), account.sent.total()), (1, 1));
+    let mut records = Vec::new();
+    for _ in 0..2 {
+        let mut bytes = [0; 2_000];
+        let length = collector.recv(&mut bytes).unwrap();
+        let message = Message::parse(&bytes[..length]).unwrap();
+        records.extend(message.sets().flat_map(|set| set.records()));
+    }
+    assert_eq!((records.len(), records[0].packets, records[0].bytes), (1, 1, 60));
+    assert_eq!(records[0].end, EndReason::Forced);
+
+    // Nobody listens any more: that is heard with the message behind the next one.
+    drop(collector);
+    for minutes in 1..=3 {
+        bench.bump.elapse(Time::seconds(10 + minutes * 60)).unwrap();
+    }
+    let Messages { handed_out, sent, refused } = bench.account().messages;
+    assert_eq!((handed_out, sent + refused), (5, 5));
+    assert!(refused > 0);
 }
