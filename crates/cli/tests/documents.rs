@@ -8,6 +8,8 @@ mod moves;
 mod names;
 #[path = "documents/told.rs"]
 mod told;
+#[path = "documents/verbs.rs"]
+mod verbs;
 
 use catena_client::{Client, Kind};
 use catena_model::entry::{Entries, Program, checksum};
@@ -429,17 +431,6 @@ fn check_harmless(words: &[&str], said: &str) {
     assert!(!said.lines().any(|line| line.starts_with("FORGED")), "{words:?}: {said}");
 }
 
-/// The words of the verbs that a help text names.
-fn verbs_of(controller: &Controller, words: &[&str]) -> Vec<String> {
-    let help = controller.tell(0, &[words, &["--help"]].concat());
-    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let verbs = commands.take_while(|line| !line.is_empty()).filter_map(|line| {
-        let verb = line.strip_prefix("  ")?.split(' ').next()?;
-        (!verb.is_empty() && verb != "help").then(|| verb.to_owned())
-    });
-    verbs.collect()
-}
-
 #[test]
 fn no_verb_hands_a_hostile_name_to_the_terminal() {
     let controller = Controller::with_ports("none");
@@ -463,6 +454,14 @@ fn no_verb_hands_a_hostile_name_to_the_terminal() {
     let from = format!("port:{port}");
     let node = "absent";
     let log = write_log(controller.folder.path());
+    let [forged, named] = ["\r\n", " "].map(|between| {
+        let name = HOSTILE.replace("\r\n", between).replace('"', "");
+        let rule = format!("-A FORWARD -m recent --name {name} -j DROP");
+        let name = format!("rules{}.iptables", between.len());
+        controller.file(&name, &format!("*filter\n:FORWARD DROP [0:0]\n{rule}\nCOMMIT\n"))
+    });
+    let check = ["nf", "check", "firewall", "--unsupported", "skip", "--config"];
+    let run = ["nf", "run", "firewall", "--in", "in0", "--out", "out0", "--config"];
     // Whether it is of use to somebody who reads it: the name is in it.
     let walked: Vec<(Vec<&str>, bool)> = vec![
         (vec!["status"], true),
@@ -504,6 +503,10 @@ fn no_verb_hands_a_hostile_name_to_the_terminal() {
         (vec!["plan", "-f", &document], false),
         (vec!["diff", "-f", &document], false),
         (vec!["doctor"], false),
+        ([check.as_slice(), &[&forged]].concat(), true),
+        ([check.as_slice(), &[&named]].concat(), true),
+        ([run.as_slice(), &[HOSTILE]].concat(), true),
+        (vec!["nf", "run", "monitor", "--in", HOSTILE, "--out", "out0"], true),
         // What is asked for is told when it is not there.
         (vec!["chain", "show", HOSTILE], true),
         (vec!["port-chain", "delete", HOSTILE], true),
@@ -524,7 +527,7 @@ fn no_verb_hands_a_hostile_name_to_the_terminal() {
     check_watch(&controller, &["watch"]);
     check_watch(&controller, &["chain", "watch", &format!("web{HOSTILE}")]);
     changes_tell_no_name_raw(&controller, [&slice, &graph, &chain]);
-    let missing = unwalked(&controller, &walked);
+    let missing = verbs::unwalked(&controller, &walked);
     assert!(missing.is_empty(), "verbs that nobody looked at: {missing:?}");
 }
 
@@ -566,33 +569,4 @@ fn changes_tell_no_name_raw(controller: &Controller, [slice, graph, chain]: [&st
         let said = controller.tell(0, words);
         check_harmless(words, &said);
     }
-}
-
-/// The verbs of the command line that the walk has left out, but for those that print nothing of what
-/// tenants have named, and `top`, which has a test of its own.
-fn unwalked(controller: &Controller, walked: &[(Vec<&str>, bool)]) -> Vec<String> {
-    const OF_OUR_OWN: [&str; 6] = ["controller", "agent", "dataplane", "lab", "top", "watch"];
-    const CHANGES: [&str; 14] = [
-        "create", "set", "unset", "delete", "deploy", "undeploy", "update", "enroll", "drain",
-        "undrain", "inject", "apply", "uninject", "export",
-    ];
-    let mut missing = Vec::new();
-    for noun in verbs_of(controller, &[]) {
-        let verbs = verbs_of(controller, &[&noun]);
-        let is_seen = |words: &[&str]| walked.iter().any(|(seen, _)| seen.starts_with(words));
-        if OF_OUR_OWN.contains(&noun.as_str()) || CHANGES.contains(&noun.as_str()) {
-            continue;
-        }
-        if verbs.is_empty() && !is_seen(&[&noun]) {
-            missing.push(noun.clone());
-        }
-        let walkable =
-            |verb: &&String| ![&CHANGES[..], &["watch"]].concat().contains(&verb.as_str());
-        for verb in verbs.iter().filter(walkable) {
-            if !is_seen(&[&noun, verb]) {
-                missing.push(format!("{noun} {verb}"));
-            }
-        }
-    }
-    missing
 }
