@@ -210,7 +210,7 @@ impl Shape {
                     sequence: u32::from(self.identification) << 8,
                     acknowledgment: 7,
                     flags: self.flags,
-                    window: 29_200,
+                    window: 501,
                     urgent_pointer: 0,
                 };
                 let mut bytes = vec![0; tcp::HEADER_BYTES];

@@ -256,7 +256,7 @@ fn each_packet_and_each_counter_is_the_kernels() {
 }
 
 /// Rule sets that ask for the states of connections, half of them of each version of IP.
-const SETS_WITH_STATES: u64 = 64;
+const SETS_WITH_STATES: u64 = 160;
 /// Packets for each of them.
 const PACKETS_WITH_STATES: usize = 250;
 

@@ -47,12 +47,12 @@ impl Router {
             ));
             ip(&format!("link set {end} up"));
             ip(&format!("link set {end}.in up"));
-            // Whoever is there is a socket: the kernel itself forwards nothing that came out.
-            let quiet = [("ipv4", "forwarding", "0"), ("ipv6", "disable_ipv6", "1")];
-            for (version, key, value) in quiet {
-                let key = format!("net/{version}/conf/{end}/{key}");
-                write_in(&namespace, &key, value).expect("it can be set");
-            }
+            // Whoever is there is a socket: the kernel's own stack must not see once more what came out, or
+            // it would follow each connection twice.
+            write_in(&namespace, &format!("net/ipv6/conf/{end}/disable_ipv6"), "1")
+                .expect("it can be set");
+            let drop = ["-t", "raw", "-A", "PREROUTING", "-i", end, "-j", "DROP"];
+            run(&namespace, "iptables-legacy", &drop, "");
             ip(&format!("addr add 192.0.2.{}/32 dev {end}.in", at + 1));
             ip(&format!("-6 addr add 2001:db8:ffff::{}/128 dev {end}.in nodad", at + 1));
         }
