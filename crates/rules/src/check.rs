@@ -1,4 +1,5 @@
-//! What a rule set says as a whole: no chain leads back to itself, and none leads too deep.
+//! What a rule set says as a whole: no chain leads back to itself, none leads too deep, and no packet has to be
+//! held against rules without end.
 
 use crate::refusal::Refusal;
 use crate::rule_set::{Chain, ChainIndex, Verdict};
@@ -6,6 +7,10 @@ use catena_model::limits::{FUNCTION_CONFIG_BYTES_MAX, FUNCTION_RULES_MAX};
 
 /// Chains that may lead one into the other, as nftables allows (`NFT_JUMP_STACK_SIZE`).
 pub(crate) const DEPTH_MAX: usize = 16;
+
+/// Rules that one packet may be held against: chains that lead into one another again and again multiply
+/// theirs.
+const WALK_RULES_MAX: u64 = 1 << 20;
 
 /// Where a verdict leads.
 pub(crate) fn led_to(verdict: Verdict) -> Option<ChainIndex> {
@@ -33,45 +38,82 @@ pub(crate) fn rules(number: usize) -> Result<(), Refusal> {
     Err(Refusal::wrong(what, "split them among several functions"))
 }
 
-/// Refuses chains that lead back to themselves, and those that lead too deep.
+/// Refuses more chains than a function may have rules.
+pub(crate) fn chains(number: usize) -> Result<(), Refusal> {
+    if number <= FUNCTION_RULES_MAX {
+        return Ok(());
+    }
+    let what = format!("there are more than {FUNCTION_RULES_MAX} chains");
+    Err(Refusal::wrong(what, "take those out that nothing leads to"))
+}
+
+/// What a chain leads to.
+#[derive(Clone, Copy, Default)]
+struct Reach {
+    /// Chains one behind the other.
+    depth: usize,
+    /// Rules that a packet may be held against, its own among them.
+    rules: u64,
+}
+
+/// Refuses chains that lead back to themselves, those that lead too deep, and those by which a packet meets
+/// too many rules.
 pub(crate) fn loops(chains: &[Chain]) -> Result<(), (u32, Refusal)> {
-    // How deep each leads; none: not known yet.
-    let mut depths: Vec<Option<usize>> = vec![None; chains.len()];
+    let mut known: Vec<Option<Reach>> = vec![None; chains.len()];
     for start in 0..chains.len() {
-        depth(chains, start, &mut depths, &mut Vec::new())?;
+        reach(chains, start, &mut known, &mut Vec::new())?;
     }
     Ok(())
 }
 
-fn depth(
+fn reach(
     chains: &[Chain],
     at: ChainIndex,
-    depths: &mut [Option<usize>],
+    known: &mut [Option<Reach>],
     on_the_way: &mut Vec<ChainIndex>,
-) -> Result<usize, (u32, Refusal)> {
-    if let Some(known) = depths[at] {
+) -> Result<Reach, (u32, Refusal)> {
+    if let Some(known) = known[at] {
         return Ok(known);
     }
     on_the_way.push(at);
-    let mut deepest = 0;
+    let mut all = Reach::default();
     for rule in &chains[at].rules {
-        for next in rule.verdicts().filter_map(led_to) {
-            if on_the_way.contains(&next) {
-                let what = format!("the chain {} leads back to itself", chains[next].name);
-                return Err((rule.line, Refusal::wrong(what, "take this rule out")));
+        all.rules = all.rules.saturating_add(1);
+        for statement in &rule.statements {
+            // Of a map, one entry decides.
+            let mut most = 0;
+            for next in statement.verdicts().filter_map(led_to) {
+                if on_the_way.contains(&next) {
+                    let what = format!("the chain {} leads back to itself", chains[next].name);
+                    return Err((rule.line, Refusal::wrong(what, "take this rule out")));
+                }
+                if on_the_way.len() > DEPTH_MAX {
+                    return Err((rule.line, too_deep()));
+                }
+                let led = reach(chains, next, known, on_the_way)?;
+                all.depth = all.depth.max(1 + led.depth);
+                most = most.max(led.rules);
             }
-            if on_the_way.len() > DEPTH_MAX {
-                let what = format!("chains lead more than {DEPTH_MAX} deep");
-                return Err((rule.line, Refusal::wrong(what, "put the rules of some into others")));
-            }
-            deepest = deepest.max(1 + depth(chains, next, depths, on_the_way)?);
+            all.rules = all.rules.saturating_add(most);
         }
     }
     on_the_way.pop();
-    if deepest > DEPTH_MAX {
-        let what = format!("chains lead more than {DEPTH_MAX} deep");
-        return Err((chains[at].line, Refusal::wrong(what, "put the rules of some into others")));
+    if all.depth > DEPTH_MAX {
+        return Err((chains[at].line, too_deep()));
     }
-    depths[at] = Some(deepest);
-    Ok(deepest)
+    if all.rules > WALK_RULES_MAX {
+        let what = format!(
+            "a packet in the chain {} may be held against {} rules of at most {WALK_RULES_MAX}, as chains lead \
+             into one another again and again",
+            chains[at].name, all.rules
+        );
+        return Err((chains[at].line, Refusal::wrong(what, "lead to each chain from fewer rules")));
+    }
+    known[at] = Some(all);
+    Ok(all)
+}
+
+fn too_deep() -> Refusal {
+    let what = format!("chains lead more than {DEPTH_MAX} deep");
+    Refusal::wrong(what, "put the rules of some into others")
 }

@@ -15,6 +15,7 @@ use crate::error::{Lint, LintKind, RuleError, Skipped};
 use crate::options::{ReadOptions, Unsupported};
 use crate::refusal::Refusal;
 use crate::rule_set::{Base, Chain, ChainIndex, Families, Policy, Rule, RuleSet};
+use std::collections::HashMap;
 use words::Words;
 
 /// The chain that forwarded packets meet.
@@ -33,7 +34,9 @@ pub fn read(text: &str, families: Families, options: &ReadOptions) -> Result<Rul
         is_v6_only: !families.v4,
         table: None,
         chains: Vec::new(),
+        names: HashMap::new(),
         policies: Vec::new(),
+        rules: 0,
         set: RuleSet { file: options.file.clone(), ..RuleSet::default() },
     };
     check::bytes(text).map_err(|refusal| refusal.at(0, options))?;
@@ -67,7 +70,11 @@ struct Reader<'o> {
     is_v6_only: bool,
     table: Option<Table>,
     chains: Vec<Chain>,
+    /// Where each is, by its name.
+    names: HashMap<String, ChainIndex>,
     policies: Vec<Option<Policy>>,
+    /// How many there are in all chains.
+    rules: usize,
     set: RuleSet,
 }
 
@@ -107,9 +114,10 @@ impl Reader<'_> {
                 "built-in chains have one, ACCEPT or DROP; others '-'",
             ));
         }
+        self.names.insert(name.to_owned(), self.chains.len());
         self.chains.push(Chain { name: name.to_owned(), line, rules: Vec::new() });
         self.policies.push(policy);
-        Ok(())
+        check::chains(self.chains.len())
     }
 
     fn line(&mut self, line: u32, text: &str) -> Result<(), Refusal> {
@@ -168,11 +176,12 @@ impl Reader<'_> {
         let led = |name: &str| self.index(name).filter(|_| !BUILT_IN.contains(&name));
         targets::read(&mut words, self.is_v6_only, led, &mut statements)?;
         self.chains[chain].rules.push(Rule { line, text, statements });
-        check::rules(self.chains.iter().map(|chain| chain.rules.len()).sum())
+        self.rules += 1;
+        check::rules(self.rules)
     }
 
     fn index(&self, name: &str) -> Option<ChainIndex> {
-        self.chains.iter().position(|chain| chain.name == name)
+        self.names.get(name).copied()
     }
 
     fn finish(mut self, families: Families) -> Result<RuleSet, RuleError> {

@@ -212,6 +212,7 @@ impl<'a> Reader<'a> {
         if index.is_some() {
             let (name, line) = (shown.clone(), object.line);
             self.chains.push(Chain { name, line, rules: Vec::new() });
+            check::chains(self.chains.len())?;
         }
         let families = families.unwrap_or(Families { v4: false, v6: false });
         let declared = Declared { index, hook, policy, priority, families, name: shown, why };

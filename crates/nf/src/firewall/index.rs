@@ -5,17 +5,20 @@ use super::program::Compiled;
 use catena_model::classifier::FieldMatch;
 use catena_model::resource::IpFamily;
 use catena_rules::condition::{Condition, Range, Subject, Test};
-use catena_rules::rule_set::{Statement, Verdict};
+use catena_rules::rule_set::{Families, Statement, Verdict};
 use catena_search::{Prefix, Ranked, Rule, Tuples};
 use catena_wire::field::Field;
 use catena_wire::frame::FrameView;
 use catena_wire::scalar::{IpProtocol, PortRange};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Entries that one rule may be filed under, for each version of IP; what needs more is filed under less of
 /// what it asks.
-const ENTRIES_MAX: usize = 32;
+const ENTRIES_MAX: usize = 16;
+/// Entries that the search cannot tell apart, before further ones are not filed.
+const ALIKE_MAX: usize = 32;
 /// The one place of all rules of a chain.
 const HERE: u32 = 0;
 
@@ -23,26 +26,33 @@ const HERE: u32 = 0;
 #[derive(Clone, Debug)]
 pub(super) struct Index {
     ending: Tuples<u32>,
-    /// The places of the rules that do not end the chain, or not only: each is looked at on the way.
+    /// The places of the rules that do not end the chain, or not only, and of those that the search could not
+    /// tell from too many others: each is looked at on the way.
     walked: Vec<u32>,
 }
 
 impl Index {
-    /// The index of a chain; none: looking at each of its rules costs less.
-    pub(super) fn of(rules: &[Compiled], ending_min: usize) -> Option<Self> {
+    /// The index of a chain where packets of these versions of IP come; none: looking at each of its rules
+    /// costs less.
+    pub(super) fn of(rules: &[Compiled], families: Families, ending_min: usize) -> Option<Self> {
         if rules.iter().filter(|rule| ends(rule)).count() < ending_min.max(1) {
             return None;
         }
         let mut index = Self { ending: Tuples::default(), walked: Vec::new() };
         let mut number = 0;
+        let mut alike: HashMap<Alike, usize> = HashMap::new();
+        let here = [(IpFamily::Ipv4, families.v4), (IpFamily::Ipv6, families.v6)];
         for (place, rule) in (0..).zip(rules) {
-            if !ends(rule) {
+            let here = here.iter().filter(|(_, comes)| *comes);
+            let filed: Vec<Rule> = here.flat_map(|(family, _)| filed(rule, *family)).collect();
+            let has_room =
+                |rule: &Rule| alike.get(&Alike::of(rule)).is_none_or(|count| *count < ALIKE_MAX);
+            if !ends(rule) || !filed.iter().all(has_room) {
                 index.walked.push(place);
                 continue;
             }
-            for rule in
-                [IpFamily::Ipv4, IpFamily::Ipv6].into_iter().flat_map(|family| filed(rule, family))
-            {
+            for rule in filed {
+                *alike.entry(Alike::of(&rule)).or_default() += 1;
                 let rank = u64::from(place);
                 index.ending.insert(Ranked { rank, number, scope: HERE, tag: place, rule });
                 number += 1;
@@ -65,6 +75,32 @@ impl Index {
     /// The places of the others before this one, in their order.
     pub(super) fn walked(&self, before: u32) -> impl Iterator<Item = u32> + '_ {
         self.walked.iter().copied().take_while(move |place| *place < before)
+    }
+}
+
+/// What the search tells rules apart by.
+#[derive(PartialEq, Eq, Hash)]
+struct Alike {
+    is_v6: bool,
+    protocol: Option<u8>,
+    source: (u128, u8),
+    destination: (u128, u8),
+    ports: [Option<u16>; 2],
+}
+
+impl Alike {
+    fn of(rule: &Rule) -> Self {
+        let prefix = |prefix: Prefix| (prefix.base(), prefix.bits());
+        let one = |range: Option<PortRange>| {
+            range.and_then(|range| (range.min() == range.max()).then_some(range.min()))
+        };
+        Self {
+            is_v6: rule.family == IpFamily::Ipv6,
+            protocol: rule.protocol.map(|protocol| protocol.0),
+            source: prefix(rule.source),
+            destination: prefix(rule.destination),
+            ports: [one(rule.source_ports), one(rule.destination_ports)],
+        }
     }
 }
 

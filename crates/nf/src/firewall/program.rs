@@ -71,9 +71,11 @@ pub(super) struct Base {
 }
 
 /// A chain.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Chain {
     pub(super) rules: Vec<Compiled>,
+    /// Versions of IP whose packets may come here.
+    families: Families,
     pub(super) index: Option<Index>,
 }
 
@@ -113,7 +115,7 @@ impl Program {
             first += set.chains.len();
         }
         for chain in &mut program.chains {
-            chain.index = Index::of(&chain.rules, indexed_from);
+            chain.index = Index::of(&chain.rules, chain.families, indexed_from);
         }
         Ok(program)
     }
@@ -121,7 +123,7 @@ impl Program {
     fn add(&mut self, set: &RuleSet, seen: &mut HashMap<u64, u64>) {
         let first = self.chains.len();
         for chain in &set.chains {
-            let mut compiled = Chain::default();
+            let mut compiled = Chain { rules: Vec::new(), families: of_set(set), index: None };
             for rule in &chain.rules {
                 let words = set.in_words(rule);
                 let number = self.number(words, &[&chain.name, &rule.text], seen);
@@ -153,10 +155,8 @@ impl Program {
             self.chains.push(compiled);
         }
         if set.statements().any(asks_state) {
-            for base in &set.bases {
-                self.tracked.v4 |= base.families.v4;
-                self.tracked.v6 |= base.families.v6;
-            }
+            let Families { v4, v6 } = of_set(set);
+            self.tracked = Families { v4: self.tracked.v4 || v4, v6: self.tracked.v6 || v6 };
         }
     }
 
@@ -210,6 +210,12 @@ fn lookup(statement: &Statement) -> Option<Lookup> {
         Statement::Map(map) => Lookup::of(&map.entries.iter().map(|entry| entry.values.as_slice())),
         _ => None,
     }
+}
+
+/// The versions of IP whose packets meet a rule set.
+fn of_set(set: &RuleSet) -> Families {
+    let of = |is_v6| set.bases.iter().any(|base| base.families.has(is_v6));
+    Families { v4: of(false), v6: of(true) }
 }
 
 /// What a statement asks about.

@@ -350,3 +350,19 @@ fn a_search_finds_what_a_look_at_each_rule_does() {
         assert_eq!(counts(&walked), counts(&searched));
     }
 }
+
+#[test]
+fn as_many_rules_as_there_may_be_make_a_firewall_whatever_they_are() {
+    for rule in
+        ["-j DROP", "-p tcp -m multiport --dports 1,3,5,7,9,11,13,15,17 -m ttl --ttl-lt 3 -j DROP"]
+    {
+        let text = format!(
+            "*filter\n:FORWARD ACCEPT [0:0]\n{}COMMIT\n",
+            format!("-A FORWARD {rule}\n").repeat(16_384)
+        );
+        let began = std::time::Instant::now();
+        let mut firewall = Firewall::new(&[read(&text, Families::V4)]).unwrap();
+        println!("{:?} for 16,384 rules {rule}", began.elapsed());
+        decide(&mut firewall, Direction::Forward, &shape());
+    }
+}

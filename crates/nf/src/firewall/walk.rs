@@ -53,7 +53,7 @@ impl Program {
         packet: &Packet<'_>,
         effects: &mut impl Effects,
     ) -> Option<Final> {
-        let Chain { rules, index } = self.chains.get(chain)?;
+        let Chain { rules, index, .. } = self.chains.get(chain)?;
         let Some(index) = index else {
             for rule in rules {
                 if let Step::Ends(end) = self.step(rule, direction, packet, effects) {

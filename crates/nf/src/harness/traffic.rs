@@ -295,19 +295,6 @@ pub fn draw(seed: u64, packets: usize) -> Vec<Input> {
     inputs
 }
 
-/// So many packets of hosts that talk to one another, each with the way it goes; one of ten goes wrong.
-#[must_use]
-pub fn talk(seed: u64, packets: usize) -> Vec<(Vec<u8>, Direction)> {
-    let mut random = Random::new(seed);
-    let mut dialogues = Vec::new();
-    let mut drawn = Vec::with_capacity(packets);
-    while drawn.len() < packets {
-        let next = said(&mut dialogues, &mut random);
-        drawn.extend(next.filter(|(frame, _)| FrameView::parse(frame).is_ok()));
-    }
-    drawn
-}
-
 /// What one of those who talk says.
 fn said(dialogues: &mut Vec<Dialogue>, random: &mut Random) -> Option<(Vec<u8>, Direction)> {
     let place = random.below(DIALOGUES_MAX);

@@ -260,9 +260,11 @@ const SETS_WITH_STATES: u64 = 160;
 /// Packets for each of them.
 const PACKETS_WITH_STATES: usize = 250;
 
-/// Packets of hosts that talk, as a router forwards them.
+/// Packets of hosts that talk, and of strangers, as a router forwards them.
 fn talk(seed: u64, is_v6: bool) -> Vec<(Direction, Vec<u8>)> {
-    let drawn = traffic::talk(seed, PACKETS_WITH_STATES * 6).into_iter();
+    let drawn = traffic::draw(seed, PACKETS_WITH_STATES * 6)
+        .into_iter()
+        .map(|input| (input.frame, input.direction));
     let mut number = 0;
     let talk = drawn.filter_map(|(mut frame, direction)| {
         let view = FrameView::parse(&frame).expect("a packet");

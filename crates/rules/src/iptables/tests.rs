@@ -217,6 +217,13 @@ fn rule_sets_that_are_wrong_as_a_whole_are_refused() {
     let deep: String = (0..20).map(|at| format!(":c{at} - [0:0]\n")).collect();
     let jumps: String = (0..19).map(|at| format!("-A c{at} -j c{}\n", at + 1)).collect();
     assert!(refused(&set(&format!("{deep}{jumps}"))).contains("more than 16 deep"));
+    // Sixteen chains, each of which leads to the next a few times: no packet comes to an end in them.
+    let chains: String = (0..14).map(|at| format!(":w{at} - [0:0]\n")).collect();
+    let again: String = (0..13).map(|at| format!("-A w{at} -j w{}\n", at + 1).repeat(4)).collect();
+    let text = refused(&set(&format!("{chains}{again}-A w13 -p udp\n")));
+    assert!(text.contains("rules of at most 1048576"), "{text}");
+    let chains: String = (0..=FUNCTION_RULES_MAX).map(|at| format!(":n{at} - [0:0]\n")).collect();
+    assert!(refused(&set(&chains)).contains("more than 16384 chains"));
     let many = "-A FORWARD -j DROP\n".repeat(FUNCTION_RULES_MAX + 1);
     assert!(refused(&set(&many)).contains("more than 16384 rules"));
 }
