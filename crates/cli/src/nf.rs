@@ -179,16 +179,21 @@ impl FirewallArguments {
             let stands = |lint: &Lint| lint.kind != LintKind::OtherVersion;
             sets.iter_mut().for_each(|set| set.lints.retain(stands));
         }
-        let mut seed = [0; 8];
-        rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
         let tracking = tracking::TrackingConfig {
             is_liberal: self.tcp_be_liberal,
-            seed: u64::from_ne_bytes(seed),
+            seed: secret_seed()?,
             ..tracking::TrackingConfig::default()
         };
         let firewall = Firewall::with_tracking(&sets, &tracking)?;
         Ok((sets, firewall))
     }
+}
+
+/// A number by which flows are filed, so that whoever sends them cannot choose such as are hard to tell apart.
+pub(crate) fn secret_seed() -> Result<u64, Failure> {
+    let mut seed = [0; 8];
+    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(seed))
 }
 
 /// What is left out in a template by a line is left out here by an option.

@@ -2,7 +2,7 @@
 //! know what flows are.
 
 use crate::failure::Failure;
-use crate::nf::{Place, run_function};
+use crate::nf::{Place, run_function, secret_seed};
 use crate::nf_account;
 use crate::output::{block, say, table};
 use catena_nf::monitor::{CLASSES, Monitor, MonitorConfig, Talker};
@@ -39,14 +39,12 @@ pub(crate) struct MonitorArguments {
 pub(crate) fn run(wanted: &MonitorArguments, place: &Place, is_json: bool) -> Result<(), Failure> {
     let collector = wanted.ipfix.as_deref().map(connected).transpose()?;
     let clock = Clock::start();
-    let mut seed = [0; 8];
-    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
     let monitor = Monitor::new(MonitorConfig {
         active_seconds: wanted.active,
         idle_seconds: wanted.idle,
         domain: wanted.domain,
         epoch_seconds: clock.epoch_seconds(),
-        seed: u64::from_ne_bytes(seed),
+        seed: secret_seed()?,
         ..MonitorConfig::default()
     })?;
     let tell = |monitor: &Monitor, account: &Account| tell(monitor, account, place, is_json);
