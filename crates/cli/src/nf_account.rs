@@ -57,6 +57,9 @@ fn lines(account: &Account, names: (&str, &str)) -> Vec<[String; 3]> {
     }
     let unseen = sides("never seen, ring full", account.ring_full);
     lines.extend(unseen.into_iter().filter(|[_, _, count]| count != "0"));
+    if account.errors_withheld > 0 {
+        lines.push(line("not made, too many", "ICMP errors", account.errors_withheld));
+    }
     if account.events > 0 {
         lines.push(line("told of", "by its rules", account.events));
     }

@@ -49,7 +49,8 @@ pub(crate) fn run(wanted: &MonitorArguments, place: &Place, is_json: bool) -> Re
     })?;
     let tell = |monitor: &Monitor, account: &Account| tell(monitor, account, place, is_json);
     let mut bump = run_function(Box::new(monitor), clock, collector, place, tell)?;
-    bump.conclude(|monitor, outcomes| monitor.end_all(clock.now(), outcomes))?;
+    let now = clock.now();
+    bump.conclude(now, |monitor, outcomes| monitor.end_all(now, outcomes))?;
     let account = bump.account();
     tell(bump.function(), &account);
     Ok(())

@@ -44,6 +44,10 @@ limits! {
         "One bundled function's configuration.";
     FUNCTION_FLOWS_MAX: usize = 65_536, "flows",
         "Connections that one bundled function looks after at once; what finds no room is treated by its policy, by name.";
+    FUNCTION_ERRORS_PER_SECOND: u64 = 1_000, "messages",
+        "ICMP errors that a bundled function's rejections may cause in a second; what is rejected beyond ends without (RFC 1812 section 4.3.2.8; the number is Linux's).";
+    FUNCTION_ERRORS_BURST: u64 = 50, "messages",
+        "The same at once.";
     FUNCTION_INSTANCES_MAX: usize = 256, "instances",
         "Instances of one service function.";
     NODE_RULES_MAX: usize = 131_072, "rules",

@@ -3,7 +3,6 @@
 //! Knows chains and how one leads into another. Refuses to know the languages they were written in.
 
 mod index;
-mod limit;
 mod lookup;
 mod profile;
 mod program;
@@ -13,6 +12,7 @@ mod tests;
 mod values;
 mod walk;
 
+use crate::bucket::Bucket;
 use crate::function::{Answer, Function, RuleCount, StateEntry};
 use crate::outcome::{DropCause, Event, EventKind, Outcomes, Verdict};
 use crate::packet::{Direction, Packet, Time};
@@ -20,7 +20,6 @@ use crate::profile::Profile;
 use crate::tracking::{self, Look, Tracking};
 use catena_rules::rule_set::{RuleSet, Verdict as Said};
 use catena_wire::frame::Network;
-use limit::Bucket;
 use program::{Final, Program, RuleNumber};
 use walk::Effects;
 

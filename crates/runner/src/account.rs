@@ -100,6 +100,8 @@ pub struct Account {
     pub unaccounted: i128,
     /// Frames that the kernel had no slot for; nobody has seen them, and they are in no other number.
     pub ring_full: Sides,
+    /// ICMP errors that were not made, as there were too many in a second already.
+    pub errors_withheld: u64,
     /// What the function has told of packets.
     pub events: u64,
     /// What it has handed out for collectors.
@@ -113,11 +115,12 @@ pub struct Account {
 pub(crate) struct Tally {
     pub(crate) received: Sides,
     pub(crate) sent: Sides,
+    pub(crate) errors_withheld: u64,
     pub(crate) events: u64,
     pub(crate) messages: Messages,
     created: BTreeMap<GeneratedKind, u64>,
-    /// By the rule's number.
-    rules: Vec<u64>,
+    /// By the rule's number, which is the function's own word.
+    rules: BTreeMap<u32, u64>,
     function_full: u64,
     /// By the reason's place in [`DropReason::ALL`].
     reasons: [u64; DropReason::COUNT],
@@ -128,10 +131,11 @@ impl Default for Tally {
         Self {
             received: Sides::default(),
             sent: Sides::default(),
+            errors_withheld: 0,
             events: 0,
             messages: Messages::default(),
             created: BTreeMap::new(),
-            rules: Vec::new(),
+            rules: BTreeMap::new(),
             function_full: 0,
             reasons: [0; DropReason::COUNT],
         }
@@ -149,25 +153,17 @@ impl Tally {
 
     pub(crate) fn end_by(&mut self, cause: DropCause, packets: u64) {
         match cause {
-            DropCause::Rule(rule) => {
-                let rule = rule as usize;
-                if self.rules.len() <= rule {
-                    self.rules.resize(rule + 1, 0);
-                }
-                self.rules[rule] += packets;
-            }
+            DropCause::Rule(rule) => *self.rules.entry(rule).or_default() += packets,
             DropCause::Full => self.function_full += packets,
         }
     }
 
     /// The account, in the words of the function's user.
     pub(crate) fn account<F: Function + ?Sized>(&self, function: &F, ring_full: Sides) -> Account {
-        let words = |rule: usize| {
-            let words = u32::try_from(rule).ok().and_then(|rule| function.rule_in_words(rule));
-            words.unwrap_or_else(|| format!("rule {rule}"))
-        };
-        let ended = self.rules.iter().enumerate().filter(|(_, packets)| **packets > 0);
-        let rules = ended.map(|(rule, packets)| RuleDrops { rule: words(rule), packets: *packets });
+        let words = |rule| function.rule_in_words(rule).unwrap_or_else(|| format!("rule {rule}"));
+        let ended = self.rules.iter();
+        let rules =
+            ended.map(|(rule, packets)| RuleDrops { rule: words(*rule), packets: *packets });
         let reasons = DropReason::ALL.iter().zip(self.reasons).filter(|(_, packets)| *packets > 0);
         let dropped = Drops {
             rules: rules.collect(),
@@ -180,8 +176,8 @@ impl Tally {
         let went = i128::from(self.sent.total()) + i128::from(dropped.total());
         let mut counts = Vec::new();
         function.report(&mut counts);
-        let counts = counts.into_iter().enumerate();
-        let line = |(rule, count): (usize, catena_nf::function::RuleCount)| RuleLine {
+        let counts = (0..).zip(counts);
+        let line = |(rule, count): (u32, catena_nf::function::RuleCount)| RuleLine {
             rule: words(rule),
             packets: count.packets,
             bytes: count.bytes,
@@ -193,6 +189,7 @@ impl Tally {
             dropped,
             unaccounted: came - went,
             ring_full,
+            errors_withheld: self.errors_withheld,
             events: self.events,
             messages: self.messages,
             rules: counts.map(line).collect(),

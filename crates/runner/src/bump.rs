@@ -11,10 +11,13 @@ use crate::error::RunError;
 use crate::taken::Taken;
 use catena_io::{Buffer, BufferPool, Port, Received};
 use catena_model::DropReason;
-use catena_nf::outcome::{Outcomes, Verdict};
+use catena_model::limits::{FUNCTION_ERRORS_BURST, FUNCTION_ERRORS_PER_SECOND};
+use catena_nf::bucket::Bucket;
+use catena_nf::outcome::{GeneratedKind, Outcomes, Verdict};
 use catena_nf::packet::{Direction, Metadata, Time};
 use catena_nf::{Function, carry_out, check};
 use catena_rules::Side;
+use catena_rules::rule_set::Limit;
 use catena_wire::segment::SuperFrame;
 use std::net::UdpSocket;
 
@@ -25,6 +28,13 @@ pub const BATCH_FRAMES_MAX: usize = 256;
 const CUT_FRAMES_MAX: usize = 4;
 /// What a batch came in, what it was cut into, and as many again that the function makes.
 const POOL_BUFFERS: usize = 4 * BATCH_FRAMES_MAX;
+/// How many ICMP errors are made.
+const ERRORS: Limit = Limit {
+    rate: FUNCTION_ERRORS_PER_SECOND,
+    period_s: 1,
+    burst: FUNCTION_ERRORS_BURST,
+    is_over: false,
+};
 /// The kernel's word for a frame that is longer than its interface takes (errno(3)).
 const EMSGSIZE: i32 = 90;
 
@@ -43,6 +53,8 @@ pub struct Bump<P, F: ?Sized = dyn Function> {
     ports: [P; 2],
     /// Where messages go.
     collector: Option<UdpSocket>,
+    /// ICMP errors that may still be made.
+    errors: Bucket,
     pool: BufferPool,
     tally: Tally,
     /// Is each packet to be as on the wire?
@@ -90,6 +102,7 @@ impl<P: Port, F: Function + ?Sized> Bump<P, F> {
             function,
             ports,
             collector: None,
+            errors: Bucket::new(&ERRORS),
             pool: BufferPool::new(POOL_BUFFERS),
             tally: Tally::default(),
             cuts,
@@ -122,10 +135,14 @@ impl<P: Port, F: Function + ?Sized> Bump<P, F> {
     ///
     /// # Errors
     /// When the function breaks its profile.
-    pub fn conclude(&mut self, say: impl FnOnce(&mut F, &mut Outcomes)) -> Result<(), RunError> {
+    pub fn conclude(
+        &mut self,
+        now: Time,
+        say: impl FnOnce(&mut F, &mut Outcomes),
+    ) -> Result<(), RunError> {
         self.outcomes.begin(0);
         say(&mut self.function, &mut self.outcomes);
-        self.carry_out_of_time()
+        self.carry_out_of_time(now)
     }
 
     /// The ports, the incoming first.
@@ -153,14 +170,14 @@ impl<P: Port, F: Function + ?Sized> Bump<P, F> {
     /// When the function breaks its profile.
     pub fn elapse(&mut self, now: Time) -> Result<(), RunError> {
         self.function.elapse(now, &mut self.outcomes);
-        self.carry_out_of_time()
+        self.carry_out_of_time(now)
     }
 
     /// Carries out what came of no packet.
-    fn carry_out_of_time(&mut self) -> Result<(), RunError> {
+    fn carry_out_of_time(&mut self, now: Time) -> Result<(), RunError> {
         self.check(0)?;
         self.hand_out();
-        self.generate();
+        self.generate(now);
         self.transmit(Side::In);
         self.transmit(Side::Out);
         Ok(())
@@ -287,7 +304,7 @@ impl<P: Port, F: Function + ?Sized> Bump<P, F> {
         self.check(self.asked.len())?;
         self.change()?;
         self.hand_out();
-        self.generate();
+        self.generate(now);
         self.forward(exit(direction));
         self.transmit(Side::In);
         self.transmit(Side::Out);
@@ -335,9 +352,14 @@ impl<P: Port, F: Function + ?Sized> Bump<P, F> {
         }
     }
 
-    /// Sends what the function has made on its way.
-    fn generate(&mut self) {
+    /// Sends what the function has made on its way: errors as many as there may be, however many packets of
+    /// whoever ask for one.
+    fn generate(&mut self, now: Time) {
         for (_, made) in self.outcomes.generated() {
+            if made.kind == GeneratedKind::Unreachable && !self.errors.take(&ERRORS, now) {
+                self.tally.errors_withheld += 1;
+                continue;
+            }
             self.tally.create(made.kind);
             let Some(mut buffer) = self.pool.take() else {
                 self.tally.end(DropReason::BuffersExhausted, 1);

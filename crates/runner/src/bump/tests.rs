@@ -199,6 +199,23 @@ fn a_function_that_rejects_sees_packets_as_on_the_wire_and_its_answers_go_back()
 }
 
 #[test]
+fn a_flood_of_rejected_packets_causes_no_flood_of_errors() {
+    let mut bench = Bench::firewall("-A FORWARD -p udp -j REJECT\n");
+    let udp = shape(IpProtocol::UDP, 53, 9).frame().unwrap();
+    let slots = SLOTS as u64;
+    for round in 1..=3 {
+        (0..SLOTS).for_each(|_| bench.send(Side::In, &udp, Offload::default()));
+        // All within one moment: no message comes due.
+        bench.turn();
+        bench.came(Side::In);
+        let account = bench.account();
+        assert_eq!(account.created, BTreeMap::from([("unreachable", FUNCTION_ERRORS_BURST)]));
+        assert_eq!(account.errors_withheld, round * slots - FUNCTION_ERRORS_BURST);
+        assert_eq!(account.dropped.total(), round * slots);
+    }
+}
+
+#[test]
 fn what_a_full_device_refuses_is_counted_with_all_that_it_stands_for() {
     let mut bench = Bench::firewall("");
     for _ in 0..2 {
@@ -358,7 +375,7 @@ fn messages_are_sent_or_counted_as_refused_and_without_a_collector_they_go_nowhe
         bench.send(Side::In, &tcp(80, 20), Offload::default());
         bench.turn();
         let end = Time::seconds(2);
-        bench.bump.conclude(|monitor, outcomes| monitor.end_all(end, outcomes)).unwrap();
+        bench.bump.conclude(end, |monitor, outcomes| monitor.end_all(end, outcomes)).unwrap();
     }
     assert_eq!(alone.account().messages, Messages { handed_out: 2, sent: 0, refused: 0 });
     let account = bench.account();

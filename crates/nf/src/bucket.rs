@@ -6,7 +6,7 @@ use catena_rules::rule_set::Limit;
 
 /// A bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Bucket {
+pub struct Bucket {
     /// Nanoseconds' worth of tokens.
     level: u64,
     /// When that was so.
@@ -25,12 +25,13 @@ fn capacity(limit: &Limit) -> u64 {
 
 impl Bucket {
     /// A full one.
-    pub(super) fn new(limit: &Limit) -> Self {
+    #[must_use]
+    pub fn new(limit: &Limit) -> Self {
         Self { level: capacity(limit), at: Time::default() }
     }
 
     /// Does a packet pass now? Takes a token for it, if there is one.
-    pub(super) fn take(&mut self, limit: &Limit, now: Time) -> bool {
+    pub fn take(&mut self, limit: &Limit, now: Time) -> bool {
         let level = self.level.saturating_add(now.since(self.at)).min(capacity(limit));
         self.at = now.max(self.at);
         let left = level.checked_sub(cost(limit));
@@ -38,13 +39,13 @@ impl Bucket {
         left.is_some() != limit.is_over
     }
 
-    pub(super) fn write(&self, into: &mut Vec<u8>) {
+    pub(crate) fn write(&self, into: &mut Vec<u8>) {
         into.extend(self.level.to_be_bytes());
         into.extend(self.at.0.to_be_bytes());
     }
 
     /// Reads one, and what is behind it; never fuller than it may be.
-    pub(super) fn read<'b>(bytes: &'b [u8], limit: &Limit) -> Option<(Self, &'b [u8])> {
+    pub(crate) fn read<'b>(bytes: &'b [u8], limit: &Limit) -> Option<(Self, &'b [u8])> {
         let (level, rest) = bytes.split_first_chunk()?;
         let (at, rest) = rest.split_first_chunk()?;
         let level = u64::from_be_bytes(*level).min(capacity(limit));
