@@ -19,8 +19,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("search", &["io", "wire", "model"]),
     ("nf", &["model", "rules", "search", "wire"]),
     ("runner", &["io", "model", "nf", "rules", "wire"]),
-    ("dataplane", &["fastpath", "io", "wire", "model", "protocol", "search"]),
-    ("controller", &["plan", "store", "protocol", "model", "wire"]),
+    ("dataplane", &["fastpath", "io", "wire", "model", "nf", "protocol", "rules", "search"]),
+    ("controller", &["nf", "plan", "store", "protocol", "model", "wire"]),
     ("agent", &["fastpath", "protocol", "model", "kernel", "wire"]),
     ("lab", &["kernel", "client", "io", "model", "wire"]),
     (

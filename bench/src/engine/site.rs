@@ -10,7 +10,9 @@ use catena_model::program::{
     MacEntry, NeighbourEntry, NetworkEntry, PathEntry, PortEntry, PortRole, RouteEntry, RuleEntry,
     RuleMatch, RulePlace, SlicePathEntry, TunnelEntry, Underlay,
 };
-use catena_model::resource::{Attachment, Encapsulation, FailurePolicy, IpFamily, Transport};
+use catena_model::resource::{
+    Attachment, Encapsulation, FailurePolicy, InterfaceRef, IpFamily, Transport,
+};
 use catena_model::topology::PortNumber;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use catena_wire::scalar::{MacAddr, VlanId, Vni};
@@ -112,7 +114,10 @@ pub(super) fn program_of(kind: Kind, hops: &[Hop], paths: u32) -> Result<NodePro
             network: network(),
             mac: seat.mac(),
             role: seat.role(),
-            attachment: Attachment { namespace: None, interface: "none".into() },
+            attachment: Attachment::Interface(InterfaceRef {
+                namespace: None,
+                interface: "none".into(),
+            }),
             own_sources: None,
         });
         let (network, mac) = (network(), seat.mac());

@@ -7,8 +7,8 @@ use catena_model::classifier::FieldMatch;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId, SubnetId};
 use catena_model::resource::{
     Attachment, Chain, ClassificationRule, Encapsulation, FailurePolicy, FixedIp, Instance,
-    IpFamily, Label, NamespaceRef, Network, OwnTraffic, Port, PortBounds, ServiceFunction, Subnet,
-    Transport, TupleMapping,
+    InterfaceRef, IpFamily, Label, NamespaceRef, Network, OwnTraffic, Port, PortBounds,
+    ServiceFunction, Subnet, Transport, TupleMapping,
 };
 use catena_model::setup::Setup;
 use catena_model::{NodeName, ProjectId};
@@ -88,10 +88,10 @@ impl Tenants {
             device_owner: String::new(),
             own_traffic: OwnTraffic::default(),
             node: Some(node.clone()),
-            attachment: Some(Attachment {
+            attachment: Some(Attachment::Interface(InterfaceRef {
                 namespace: Some(NamespaceRef::Netns(format!("m{number}"))),
                 interface: "eth0".into(),
-            }),
+            })),
             admin_state_up: true,
         });
         Place { node, port }

@@ -6,7 +6,7 @@ use catena_model::discovery::DiscoveryKey;
 use catena_model::entry::Change;
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{PortEntry, PortRole};
-use catena_model::resource::Attachment;
+use catena_model::resource::{Attachment, InterfaceRef};
 use catena_model::topology::PortNumber;
 use catena_wire::scalar::MacAddr;
 use std::collections::BTreeMap;
@@ -69,7 +69,10 @@ fn port(number: PortNumber, interface: &str) -> PortEntry {
         network: NetworkId(Uuid::nil()),
         mac: MacAddr([0; 6]),
         role: PortRole::Endpoint,
-        attachment: Attachment { namespace: None, interface: interface.to_owned() },
+        attachment: Attachment::Interface(InterfaceRef {
+            namespace: None,
+            interface: interface.to_owned(),
+        }),
         own_sources: None,
     }
 }

@@ -89,9 +89,10 @@ fn unheard_v6(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use catena_model::resource::InterfaceRef;
 
     fn attachment(interface: &str) -> Attachment {
-        Attachment { namespace: None, interface: interface.into() }
+        InterfaceRef { namespace: None, interface: interface.into() }.into()
     }
 
     #[test]

@@ -119,11 +119,11 @@ impl Given {
 
     /// A TAP in the function's namespace.
     pub(crate) async fn tap(entry: &PortEntry, function: &NetNamespace) -> Result<Self, OpenError> {
-        let interface = &entry.attachment.interface;
+        let interface = entry.attachment.name();
         let links = Netlink::open(function)?;
         let there = links.link(interface).await?;
         if let Some(other) = there.as_ref().filter(|link| link.kind != TAP_KIND) {
-            let (interface, kind) = (interface.clone(), other.kind.clone());
+            let (interface, kind) = (interface.to_owned(), other.kind.clone());
             return Err(OpenError::NoTap { interface, kind });
         }
         let file = tap::open_tap(function, interface)?;
@@ -159,7 +159,7 @@ fn finish_checksums(function: &NetNamespace, interface: &str) -> Result<bool, Op
 /// Lets the function's own end leave checksums again.
 pub(crate) fn leave_checksums(entry: &PortEntry, function: &FunctionNamespace) {
     let left = function.open().and_then(|function| match function {
-        Some(function) => ethtool::leave_checksums(&function, &entry.attachment.interface, true),
+        Some(function) => ethtool::leave_checksums(&function, entry.attachment.name(), true),
         None => Ok(()),
     });
     // A function that is gone took its interface with it.

@@ -4,6 +4,7 @@
 use crate::links::is_link;
 use catena_model::id::PortId;
 use catena_model::program::PortEntry;
+use catena_model::resource::Attachment;
 use catena_protocol::message::{PortState, PortStates};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,9 +42,18 @@ struct Port {
 
 impl Port {
     fn new(entry: &PortEntry, now: Instant) -> Self {
-        let progress = Progress::Waiting { retry_at: now };
-        Self { entry: entry.clone(), progress, sequence: None, reason: None }
+        let (progress, reason) = match is_inside(entry) {
+            // What the data plane runs itself it has as soon as it has the program.
+            true => (Progress::Attached, Some(String::new())),
+            false => (Progress::Waiting { retry_at: now }, None),
+        };
+        Self { entry: entry.clone(), progress, sequence: None, reason }
     }
+}
+
+/// Is a function of the data plane behind the port, and no interface?
+fn is_inside(entry: &PortEntry) -> bool {
+    entry.attachment == Attachment::Inside
 }
 
 /// All ports that this node should have.
@@ -68,7 +78,7 @@ impl Ports {
                 entry.as_ref().is_some_and(|entry| entry.attachment == known.entry.attachment)
             };
             let left = known.take_if(|known| !stays(known));
-            to_detach.extend(left.map(|port| port.entry));
+            to_detach.extend(left.map(|port| port.entry).filter(|entry| !is_inside(entry)));
             if let Some(entry) = entry {
                 let port = known.unwrap_or_else(|| Port::new(&entry, now));
                 self.ports.insert(id, Port { entry: Arc::unwrap_or_clone(entry), ..port });
@@ -90,7 +100,7 @@ impl Ports {
     pub(crate) fn adopt(&mut self, is_attached: impl Fn(PortId) -> bool, now: Instant) {
         for (id, port) in &mut self.ports {
             *port = Port::new(&port.entry, now);
-            if is_attached(*id) {
+            if is_attached(*id) && !is_inside(&port.entry) {
                 (port.progress, port.sequence) = (Progress::Attaching, Some(0));
             }
         }
@@ -225,7 +235,9 @@ impl Ports {
     /// Every port with an interface.
     #[must_use]
     pub(crate) fn attached_entries(&self) -> Vec<PortEntry> {
-        let attached = self.ports.values().filter(|port| port.progress == Progress::Attached);
+        let is_attached =
+            |port: &&Port| port.progress == Progress::Attached && !is_inside(&port.entry);
+        let attached = self.ports.values().filter(is_attached);
         attached.map(|port| port.entry.clone()).collect()
     }
 
@@ -254,7 +266,7 @@ mod tests {
     use super::*;
     use catena_model::id::NetworkId;
     use catena_model::program::PortRole;
-    use catena_model::resource::Attachment;
+    use catena_model::resource::InterfaceRef;
     use catena_wire::scalar::MacAddr;
     use uuid::Uuid;
 
@@ -265,7 +277,10 @@ mod tests {
             network: NetworkId(Uuid::from_u128(99)),
             mac: MacAddr([2, 0, 0, 0, 0, 1]),
             role: PortRole::Endpoint,
-            attachment: Attachment { namespace: None, interface: interface.into() },
+            attachment: Attachment::Interface(InterfaceRef {
+                namespace: None,
+                interface: interface.into(),
+            }),
             own_sources: None,
         }
     }

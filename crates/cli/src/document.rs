@@ -30,8 +30,14 @@ pub(crate) struct Written {
 impl Written {
     /// Reads a document.
     pub(crate) fn read(file: &Path) -> Result<Self, Failure> {
-        let text = text(file)?;
-        Ok(Self { document: parse(file, &text)?, text, name: file.display().to_string() })
+        let (text, name) = (text(file)?, file.display().to_string());
+        let mut document = parse(file, &text)?;
+        let folder = file.parent().unwrap_or(Path::new("."));
+        document.read_files(|named| rules(folder, named)).map_err(|(key, why)| {
+            let place = place_of(&text, &key, "a bundled function");
+            Failure::failed(format!("{name}: {place}: {why}"))
+        })?;
+        Ok(Self { document, text, name })
     }
 
     /// What is wrong with a part of it, with the part's place in the file.
@@ -52,6 +58,17 @@ impl Written {
 fn parse(file: &Path, text: &str) -> Result<Document, Failure> {
     let name = file.display();
     Document::parse(text).map_err(|error| Failure::failed(format!("{name}: {error}")))
+}
+
+/// A file that a document names, beside it.
+fn rules(folder: &Path, named: &str) -> Result<String, String> {
+    let file = folder.join(named);
+    std::fs::read_to_string(&file).map_err(|error| {
+        format!(
+            "{} cannot be read: {error}; name a file with rules, by its way from the document",
+            file.display()
+        )
+    })
 }
 
 fn text(file: &Path) -> Result<String, Failure> {

@@ -174,8 +174,15 @@ fn show_function(function: &FunctionReport) {
         Runs::Image(image) => format!("image {image}"),
         Runs::Command(words) => format!("command {}", words.join(" ")),
         Runs::External(name) => format!("somebody else's: {name}"),
+        Runs::Bundled(kind) => format!("the bundled {kind}"),
     };
-    say!("template    {runs}, {} instances wanted; nothing here runs them yet", template.instances);
+    match &template.runs {
+        Runs::Bundled(_) => say!("template    {runs}, inside the data planes"),
+        _ => say!(
+            "template    {runs}, {} instances wanted; nothing here runs them yet",
+            template.instances
+        ),
+    }
     let cpu = template.cpu_milli.map(|milli| format!("{milli} thousandths of a core"));
     let memory = template.memory_mib.map(|mib| format!("{mib} MiB"));
     let bounds: Vec<String> = cpu.into_iter().chain(memory).collect();

@@ -3,6 +3,7 @@
 //!
 //! The unit is the wire packet: a super-frame counts its segments.
 
+use crate::bundle::ConfigurationId;
 use crate::drop_reason::DropReason;
 use crate::id::{BlueprintNumber, ChainId, InstanceId, NodeName, PathId, PortId, SliceId};
 use crate::kernel::KernelCounters;
@@ -56,6 +57,8 @@ pub enum Created {
     PacketTooBig,
     /// A word to the neighbour at the other end of a link.
     Hello,
+    /// What a bundled function makes of its own: an ICMP error, a reset of TCP.
+    Function,
 }
 
 impl Created {
@@ -67,6 +70,7 @@ impl Created {
         Created::Probe,
         Created::PacketTooBig,
         Created::Hello,
+        Created::Function,
     ];
 
     /// The name in counters and metrics.
@@ -79,6 +83,7 @@ impl Created {
             Self::Probe => "probe",
             Self::PacketTooBig => "packet_too_big",
             Self::Hello => "hello",
+            Self::Function => "function",
         }
     }
 }
@@ -174,6 +179,39 @@ pub struct HopCounters {
     /// stay on the path.
     #[serde(default)]
     pub bypassed: Volume,
+}
+
+/// What a bundled function has counted at one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FunctionCounters {
+    /// The instance.
+    pub instance: InstanceId,
+    /// Name of the instance for people.
+    pub name: String,
+    /// What it is made of.
+    #[schema(value_type = String)]
+    pub configuration: ConfigurationId,
+    /// Its rules that packets have met, in their order.
+    pub rules: Vec<RuleHits>,
+    /// Such rules that are not told, for they are too many.
+    pub rules_untold: u64,
+    /// What it has told of packets.
+    pub events: u64,
+    /// Messages that it has handed out for collectors; none of them is sent to any.
+    pub messages: u64,
+    /// ICMP errors that were not made, as there were too many in a second already.
+    pub errors_withheld: u64,
+}
+
+/// What packets have met a rule of a function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RuleHits {
+    /// The rule in its writer's words.
+    pub rule: String,
+    /// Packets, as on the wire.
+    pub packets: u64,
+    /// Their bytes, IP headers included.
+    pub bytes: u64,
 }
 
 /// The counters of one path of a chain at one node.
@@ -337,6 +375,9 @@ pub struct NodeCounters {
     /// Each instance of the node that is watched.
     #[serde(default)]
     pub health: Vec<InstanceHealth>,
+    /// Each bundled function of the node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<FunctionCounters>,
     /// What was forgotten for want of room.
     #[serde(default)]
     pub crowded: CrowdedCounters,
@@ -363,6 +404,7 @@ impl NodeCounters {
             tunnels_ring_full: 0,
             chains: Vec::new(),
             health: Vec::new(),
+            functions: Vec::new(),
             crowded: CrowdedCounters::default(),
             setups: SetupCounters::default(),
             dataplane: DataplaneLife::default(),

@@ -112,6 +112,9 @@ drop_reasons! {
     SetupUnanswered "setup_unanswered" "The controller is away, or did not answer for the flow in time, and its chain drops packets then.",
     TransmitFailed "transmit_failed" "The kernel refused to send the frame.",
     BuffersExhausted "buffers_exhausted" "No packet buffer was free.",
+    FunctionDenied "function_denied" "A rule of a bundled function says that the packet ends there.",
+    FunctionFull "function_full" "A bundled function has no room for what the packet needs.",
+    FunctionFailed "function_failed" "A bundled function answered with what its profile does not say, so that nothing it said of the packet counts.",
 }
 
 impl DropReason {

@@ -5,6 +5,7 @@
 //! Tables are persistent: a copy costs nothing, and what two of them differ in is found without
 //! looking at what both share.
 
+use crate::bundle::{ConfigurationEntry, ConfigurationId, MemberEntry, MemberKey};
 use crate::id::{ChainId, NetworkId, NodeName, PathId, PortId, RuleId, SliceId};
 use crate::program::{
     BorderEntry, ChainEntry, ExitEntry, IdentityEntry, MacEntry, NeighbourEntry, NetworkEntry,
@@ -350,6 +351,11 @@ kinds! {
         if |key, entry| (&key.0, key.1, key.2) == (&entry.node, entry.to, entry.encapsulation);
     /// Where headers over several functions end between two of them.
     Stitch stitches: StitchKey => StitchEntry, if |key, entry| *key == entry.key();
+    /// What bundled functions of the node are made of.
+    Configuration configurations: ConfigurationId => ConfigurationEntry,
+        if |key, entry| *key == entry.configuration.id();
+    /// At which hops of paths they stand.
+    Member members: MemberKey => MemberEntry, if |key, entry| *key == entry.key();
 }
 
 impl Entries {
@@ -403,6 +409,8 @@ impl Entries {
             setups: list(&self.setups),
             borders: list(&self.borders),
             stitches: list(&self.stitches),
+            configurations: list(&self.configurations),
+            members: list(&self.members),
         }
     }
 }
@@ -486,6 +494,8 @@ impl NodeProgram {
                 (entry.node.clone(), entry.to, entry.encapsulation)
             }),
             stitches: table(&self.stitches, |_, entry| entry.key()),
+            configurations: table(&self.configurations, |_, entry| entry.configuration.id()),
+            members: table(&self.members, |_, entry| entry.key()),
         }
     }
 }

@@ -42,6 +42,7 @@ declined! {
     Replicated "replicated" "It goes to several places that are no taps.",
     OwnTraffic "own_traffic" "A function sends it by itself.",
     Fields "fields" "Rules look at fields that differ between packets of a flow.",
+    BundledFunction "bundled_function" "A function of its path runs inside the data plane, which asks it about each packet.",
     AwareFunction "aware_function" "Its function reads the chain header.",
     SharedFunction "shared_function" "Two versions of its path, paths of one flow, or two networks share a function, so each packet is told apart.",
     Siblings "siblings" "Several instances of its hop send from one port.",

@@ -7,6 +7,8 @@
 
 pub mod access;
 pub mod account;
+pub mod attachment;
+pub mod bundle;
 pub mod check;
 pub mod classifier;
 pub mod discovery;

@@ -48,6 +48,10 @@ limits! {
         "ICMP errors that a bundled function's rejections may cause in a second; what is rejected beyond ends without (RFC 1812 section 4.3.2.8; the number is Linux's).";
     FUNCTION_ERRORS_BURST: u64 = 50, "messages",
         "The same at once.";
+    FUNCTION_RULES_TOLD_MAX: usize = 1_024, "rules",
+        "Rules of one bundled function whose hits counters tell; how many more there are is told with them.";
+    NODE_FUNCTIONS_MAX: usize = 256, "functions",
+        "Bundled functions that one node runs inside its data plane; an instance whose configuration changes counts twice until its former path has drained.";
     FUNCTION_INSTANCES_MAX: usize = 256, "instances",
         "Instances of one service function.";
     NODE_RULES_MAX: usize = 131_072, "rules",

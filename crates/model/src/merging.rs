@@ -1,7 +1,8 @@
 //! What several workers of one data plane counted, as one.
 
 use crate::account::{
-    Account, ChainCounters, CrowdedCounters, HopCounters, NodeCounters, PortCounters, SliceCounters,
+    Account, ChainCounters, CrowdedCounters, FunctionCounters, HopCounters, NodeCounters,
+    PortCounters, RuleHits, SliceCounters,
 };
 use crate::drop_reason::DropReason;
 use std::collections::BTreeMap;
@@ -22,8 +23,26 @@ impl NodeCounters {
         add(&mut self.tunnels_ring_full, other.tunnels_ring_full);
         let is_same = |one: &ChainCounters, other: &ChainCounters| one.path == other.path;
         merge_lines(&mut self.chains, &other.chains, is_same, ChainCounters::merge);
+        let is_same = |one: &FunctionCounters, other: &FunctionCounters| {
+            (one.instance, one.configuration) == (other.instance, other.configuration)
+        };
+        merge_lines(&mut self.functions, &other.functions, is_same, FunctionCounters::merge);
         self.crowded.merge(&other.crowded);
         self.setups.merge(&other.setups);
+    }
+}
+
+impl FunctionCounters {
+    fn merge(&mut self, other: &Self) {
+        let is_same = |one: &RuleHits, other: &RuleHits| one.rule == other.rule;
+        merge_lines(&mut self.rules, &other.rules, is_same, |one, other| {
+            add(&mut one.packets, other.packets);
+            add(&mut one.bytes, other.bytes);
+        });
+        add(&mut self.rules_untold, other.rules_untold);
+        add(&mut self.events, other.events);
+        add(&mut self.messages, other.messages);
+        add(&mut self.errors_withheld, other.errors_withheld);
     }
 }
 

@@ -4,6 +4,8 @@
 //! optional field that everybody must know. The data plane compiles it and makes no choice that is
 //! not written here.
 
+use crate::attachment::Attachment;
+pub use crate::bundle::{ConfigurationEntry, MemberEntry};
 use crate::classifier::FieldMatch;
 use crate::discovery::DiscoveryKey;
 use crate::id::{
@@ -11,8 +13,7 @@ use crate::id::{
     SliceId,
 };
 use crate::resource::{
-    Attachment, ContextHeader, Encapsulation, FailurePolicy, FlowField, IpFamily, Transport,
-    TuplePattern,
+    ContextHeader, Encapsulation, FailurePolicy, FlowField, IpFamily, Transport, TuplePattern,
 };
 pub use crate::setup::{SetupEntry, WhenAway};
 use crate::slice::{Slice, SlicePlace};
@@ -96,6 +97,12 @@ pub struct NodeProgram {
     /// Where headers over several functions end between two of them.
     #[serde(default)]
     pub stitches: Vec<StitchEntry>,
+    /// What bundled functions of this node are made of.
+    #[serde(default)]
+    pub configurations: Vec<ConfigurationEntry>,
+    /// At which hops of paths they stand.
+    #[serde(default)]
+    pub members: Vec<MemberEntry>,
 }
 
 impl NodeProgram {
@@ -126,6 +133,8 @@ impl NodeProgram {
             setups: Vec::new(),
             borders: Vec::new(),
             stitches: Vec::new(),
+            configurations: Vec::new(),
+            members: Vec::new(),
         }
     }
 }

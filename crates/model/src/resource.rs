@@ -1,6 +1,8 @@
 //! What an operator declares. Knows meaning and legal values of each attribute; refuses to know
 //! how a border dialect spells them or how a path is made of them.
 
+pub use crate::attachment::{Attachment, InterfaceRef, NamespaceRef};
+use crate::bundle::Configuration;
 use crate::classifier::FieldMatch;
 pub use crate::encapsulation::{Capabilities, Encapsulation};
 use crate::id::{
@@ -11,6 +13,7 @@ use crate::setup::Setup;
 use catena_wire::scalar::{MacAddr, Vni};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -86,26 +89,6 @@ pub struct FixedIp {
     pub subnet: SubnetId,
     /// The address.
     pub address: IpAddr,
-}
-
-/// The network namespace that holds an interface, as its node sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NamespaceRef {
-    /// A name below `/run/netns`, or an absolute path.
-    Netns(String),
-    /// The namespace of a running process.
-    Pid(u32),
-}
-
-/// Where a port's interface is found on its node.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Attachment {
-    /// The endpoint's or function's namespace; none: the interface is the switch side itself, in
-    /// the node's own namespace.
-    pub namespace: Option<NamespaceRef>,
-    /// The interface's name there.
-    pub interface: String,
 }
 
 /// An attachment of an endpoint or a function to a network.
@@ -418,6 +401,14 @@ pub struct FunctionTemplate {
     /// Memory of one instance, in MiB; none: no bound.
     #[serde(default)]
     pub memory_mib: Option<u32>,
+    /// What a bundled function is told, its rules included; empty where something else is run.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schema(value_type = Object)]
+    pub config: Map<String, Value>,
+    /// The network of a bundled function's ports, and that of those by which packets leave it where it is
+    /// another; by name or identity. None: that of its project, which has no other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub networks: Vec<String>,
     /// Instances that there should be.
     #[serde(default)]
     pub instances: u32,
@@ -427,6 +418,17 @@ pub struct FunctionTemplate {
     /// Words of the operator, for selecting.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
+}
+
+impl FunctionTemplate {
+    /// What its instances are made of, where they come with Catena.
+    #[must_use]
+    pub fn configuration(&self) -> Option<Configuration> {
+        let Runs::Bundled(kind) = &self.runs else { return None };
+        // Text of its own, so that no order of its reader's changes what it is known by.
+        let config = Value::Object(self.config.clone()).to_string();
+        Some(Configuration { kind: kind.clone(), config })
+    }
 }
 
 /// What an instance of a function is.
@@ -439,6 +441,8 @@ pub enum Runs {
     Command(Vec<String>),
     /// Somebody else's: how it is known there.
     External(String),
+    /// A function that comes with Catena, by its kind.
+    Bundled(String),
 }
 
 /// An ordered list of functions and the rules that send packets through it.

@@ -15,6 +15,7 @@ pub mod monitor;
 pub mod outcome;
 pub mod packet;
 pub mod profile;
+pub mod registry;
 pub mod tracking;
 
 pub use function::Function;

@@ -252,6 +252,7 @@ fn install(
         encapsulation: way.encapsulation,
         context: way.context.clone(),
         hops: way.hops.clone(),
+        members: way.members.clone(),
         destination: way.destination,
         leads_to: way.leads_to.clone(),
         splits_flows: way.splits_flows,

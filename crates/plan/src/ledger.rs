@@ -9,6 +9,7 @@ use crate::port_numbers::NumberBooks;
 use crate::way_detours::DetourBooks;
 use crate::way_mtus::{LinkMtus, MtuBooks};
 use crate::ways::WayBooks;
+use catena_model::bundle::{Member, MemberEntry};
 use catena_model::discovery::{DiscoveryKey, stored_key};
 use catena_model::id::{ChainId, InstanceId, NetworkId};
 use catena_model::limits::PATH_ID_QUARANTINE_BLUEPRINTS;
@@ -92,6 +93,10 @@ pub struct PathRecord {
     pub context: Vec<ContextHeader>,
     /// The functions in order.
     pub hops: Vec<HopEntry>,
+    /// Those of them that come with Catena, and what they are made of. It never changes: another configuration,
+    /// another path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<Member>,
     /// Where packets are delivered after the last hop.
     pub destination: NetworkId,
     /// The chains that packets at its end may go on in. It never changes: other chains, another
@@ -242,6 +247,25 @@ impl PathRecord {
         let away = self.setup.away().filter(|_| self.phase == PathPhase::Classified)?;
         let is_here = |placed: &PlacedRule| placed.node.as_ref().is_none_or(|here| here == node);
         self.rules.iter().any(is_here).then_some(SetupEntry { path: id, away })
+    }
+
+    /// The bundled functions that a node runs for it.
+    pub(crate) fn members_at<'r>(&'r self, node: &'r NodeName) -> impl Iterator<Item = &'r Member> {
+        self.members.iter().filter(move |member| {
+            let hop = self.hops.get(usize::from(member.hop));
+            hop.is_some_and(|hop| hop.instances.iter().any(|one| one.node == *node))
+        })
+    }
+
+    /// How a bundled function stands in a program.
+    pub(crate) fn member_entry(&self, path: PathId, member: &Member) -> MemberEntry {
+        MemberEntry {
+            path,
+            hop: member.hop,
+            member: 0,
+            is_backward: self.direction == Direction::Reverse,
+            configuration: member.configuration.id(),
+        }
     }
 
     /// The entry in a program.

@@ -18,7 +18,7 @@ use catena_model::openflow::{
     OpenFlowRule, OpenFlowRules, SwitchPort, TABLE_FIRST, TABLE_SOURCE, Unsaid,
 };
 use catena_model::program::{ExitEntry, PathEntry, PortEntry};
-use catena_model::resource::IpFamily;
+use catena_model::resource::{Attachment, InterfaceRef, IpFamily};
 use catena_model::topology::NodeRole;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -117,9 +117,9 @@ impl<'p> Export<'p> {
         } else {
             port.id.to_string()
         };
-        let at_switch = match port.attachment.namespace {
-            None => port.attachment.interface.clone(),
-            Some(_) => name.clone(),
+        let at_switch = match &port.attachment {
+            Attachment::Interface(InterfaceRef { namespace: None, interface }) => interface.clone(),
+            Attachment::Interface(_) | Attachment::Inside => name.clone(),
         };
         SwitchPort { name, at_switch }
     }

@@ -19,6 +19,7 @@ use crate::way_detours::DetourBooks;
 use crate::way_mtus::MtuBooks;
 use crate::ways::WayBooks;
 use begun::Tunnels;
+use catena_model::bundle::ConfigurationId;
 use catena_model::discovery::DiscoveryKey;
 use catena_model::entry::{Entries, Program, ProgramVersion, TableDiff};
 use catena_model::id::{NetworkId, PortId};
@@ -74,6 +75,8 @@ pub struct Programs {
     touched: BTreeSet<NodeName>,
     /// What each host has but for itself.
     tunnels: Tunnels,
+    /// How many bundled functions of its paths a node makes of each configuration.
+    configured: Counts<(NodeName, ConfigurationId)>,
     /// How many ports and paths bring a network to each node.
     uses: Table<NetworkId, Counts<NodeName>>,
     /// The nodes that have an entry of a port.

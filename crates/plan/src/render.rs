@@ -7,6 +7,7 @@ use crate::inventory::Inventory;
 use crate::ledger::{Direction, PathRecord, PlacedRule};
 use crate::place::{after_chains, answers_after_chains, answers_at_ports, at_ports};
 use crate::selector::rewritten;
+use catena_model::bundle::Member;
 use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::program::{
     Balance, HopEntry, HopKind, InstanceEntry, RewriteEntry, RuleEntry, TupleField,
@@ -17,6 +18,7 @@ use catena_model::resource::{
 use catena_model::setup::Setup;
 use catena_model::{NodeName, PathId};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// One way along a chain when everything it needs is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub(crate) struct Rendering {
     pub(crate) encapsulation: Encapsulation,
     pub(crate) context: Vec<ContextHeader>,
     pub(crate) hops: Vec<HopEntry>,
+    /// Those that come with Catena.
+    pub(crate) members: Vec<Member>,
     pub(crate) destination: NetworkId,
     /// The chains that packets may go on in.
     pub(crate) leads_to: Vec<ChainId>,
@@ -45,6 +49,7 @@ impl Rendering {
             && path.encapsulation == self.encapsulation
             && path.context == self.context
             && path.hops == self.hops
+            && path.members == self.members
             && path.destination == self.destination
             && path.leads_to == self.leads_to
             && path.splits_flows == self.splits_flows
@@ -94,6 +99,10 @@ pub(crate) fn render(
             Direction::Forward => functions.iter().map(hop).collect::<Result<_, String>>()?,
             Direction::Reverse => functions.iter().rev().map(hop).collect::<Result<_, String>>()?,
         };
+        let members = match direction {
+            Direction::Forward => members(functions.iter().copied()),
+            Direction::Reverse => members(functions.iter().rev().copied()),
+        };
         let (rules, joins) = entries(intent, inventory, graphs, chain, direction)?;
         let destination = match direction {
             Direction::Forward => destination_network(intent, graphs, chain),
@@ -105,6 +114,7 @@ pub(crate) fn render(
             encapsulation: chain.encapsulation,
             context: chain.context.clone(),
             hops,
+            members,
             destination: destination.ok_or("its functions have no port to deliver from")?,
             leads_to: graphs.leads_to(chain.id, direction),
             splits_flows: rules.iter().map(|placed| &placed.rule).chain(&joins).any(splits_flows),
@@ -259,6 +269,15 @@ fn hop(
         keeps_mac: function.keeps_mac && !function.is_tap,
         instances,
     })
+}
+
+/// The functions that come with Catena, among those of a way.
+fn members<'f>(functions: impl Iterator<Item = &'f ServiceFunction>) -> Vec<Member> {
+    let configured = (0..).zip(functions).filter_map(|(hop, function)| {
+        let configuration = function.template.as_ref()?.configuration()?;
+        Some(Member { hop, configuration: Arc::new(configuration) })
+    });
+    configured.collect()
 }
 
 /// What chooses the instance. Where there is a way back, only what packets of both ways show at the

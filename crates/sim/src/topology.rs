@@ -5,8 +5,8 @@ use catena_model::classifier::FieldMatch;
 use catena_model::id::{FunctionId, InstanceId, NetworkId, NodeName, PortId, RuleId, SubnetId};
 use catena_model::program::Underlay;
 use catena_model::resource::{
-    Attachment, ClassificationRule, Encapsulation, FailurePolicy, FixedIp, Instance, IpFamily,
-    Label, NamespaceRef, Network, Port, PortBounds, ServiceFunction, Subnet, Transport,
+    Attachment, ClassificationRule, Encapsulation, FailurePolicy, FixedIp, Instance, InterfaceRef,
+    IpFamily, Label, NamespaceRef, Network, Port, PortBounds, ServiceFunction, Subnet, Transport,
     TupleMapping,
 };
 use catena_model::{ProjectId, id::ChainId};
@@ -142,10 +142,10 @@ fn add_network(intent: &mut Intent, number: u8, name: &str) {
 
 fn add_port(intent: &mut Intent, machine: u8, network: u8, node: usize) {
     let id_of_port = port_id(machine, network);
-    let attachment = Attachment {
+    let attachment = Attachment::Interface(InterfaceRef {
         namespace: Some(NamespaceRef::Netns(format!("m{machine}"))),
         interface: format!("net{network}"),
-    };
+    });
     let address = IpAddr::V4(Ipv4Addr::new(10, network, 0, machine));
     let port = Port {
         id: id_of_port,

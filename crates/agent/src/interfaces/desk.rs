@@ -118,9 +118,9 @@ impl Desk {
         entry: &PortEntry,
         by_kernel: bool,
     ) -> Result<(Place, Given), OpenError> {
-        let interface = &entry.attachment.interface;
+        let interface = entry.attachment.name();
         if !self.links.matches(interface) {
-            return Err(OpenError::NoLink { interface: interface.clone() });
+            return Err(OpenError::NoLink { interface: interface.to_owned() });
         }
         let link = self.node.existing(interface).await?;
         let known = self.steer_link(entry, &link, by_kernel).await;
@@ -165,8 +165,8 @@ impl Desk {
         entry: &PortEntry,
         function: &FunctionNamespace,
     ) -> Result<(Place, Given), OpenError> {
-        let interface = &entry.attachment.interface;
-        let tap_of_the_node = || OpenError::TapOfTheNode { interface: interface.clone() };
+        let interface = entry.attachment.name();
+        let tap_of_the_node = || OpenError::TapOfTheNode { interface: interface.to_owned() };
         let namespace = function.open()?.ok_or_else(tap_of_the_node)?;
         if namespace.same_as(self.node.namespace())? {
             return Err(tap_of_the_node());
@@ -196,7 +196,7 @@ impl Desk {
         let Some(holder) = self.holdings.other_holder(place, entry.id) else { return Ok(()) };
         // Whose it is may be none of this owner's business.
         tracing::debug!(port = entry.name, %holder, "the interface is another port's");
-        Err(OpenError::Taken { interface: entry.attachment.interface.clone() })
+        Err(OpenError::Taken { interface: entry.attachment.name().to_owned() })
     }
 
     /// What an earlier agent has opened for a port is that port's, until it is known to be another
@@ -224,13 +224,13 @@ impl Desk {
     /// Where the interface is that a port asks for.
     async fn find(&self, PortEntry { id, attachment, .. }: &PortEntry) -> Result<Place, OpenError> {
         if is_link(*id) {
-            return Ok(self.place(self.node.existing(&attachment.interface).await?.index)?);
+            return Ok(self.place(self.node.existing(attachment.name()).await?.index)?);
         }
         if self.io == PortIo::Tap
             && let Some(namespace) = namespace_of(attachment).open()?
         {
             let links = Netlink::open(&namespace)?;
-            return Ok(place_in(&namespace, &links.existing(&attachment.interface).await?)?);
+            return Ok(place_in(&namespace, &links.existing(attachment.name()).await?)?);
         }
         let side = resolve(&self.node, attachment).await?;
         self.check_no_link(&side)?;
@@ -289,7 +289,7 @@ pub(super) async fn statistics(
     node: &Netlink,
     attachment: &Attachment,
 ) -> Option<InterfaceCounters> {
-    let (namespace, interface) = (namespace_of(attachment), &attachment.interface);
+    let (namespace, interface) = (namespace_of(attachment), attachment.name());
     let counted = attach::function_statistics(node.namespace(), &namespace, interface);
     let counted = counted.await.ok()?;
     Some(InterfaceCounters {
@@ -332,9 +332,7 @@ async fn open(
     set_ipv6(node, &side.name, SILENT);
     node.set_up(&side.name).await?;
     let given = match io {
-        PortIo::Xdp => {
-            Given::xdp(node.namespace(), &side, (function, &entry.attachment.interface))?
-        }
+        PortIo::Xdp => Given::xdp(node.namespace(), &side, (function, entry.attachment.name()))?,
         PortIo::PacketRing | PortIo::Tap => Given::packet_socket(node.namespace(), &side, known)?,
     };
     if let Some(mac) = side.function_mac.filter(|mac| *mac != entry.mac.0) {
@@ -352,7 +350,7 @@ async fn open(
 /// Lets the kernel's program decide about the frames of a port. Where it cannot, the port works all
 /// the same: each frame is then decided one by one.
 async fn steer(fast_path: &FastPath, entry: &PortEntry, side: &SwitchSide) -> Option<Known> {
-    let has_peer = entry.attachment.namespace.is_some();
+    let has_peer = entry.attachment.interface().is_some_and(|own| own.namespace.is_some());
     match fast_path.steer(entry.id, side.ifindex, has_peer).await {
         Ok(known) => known,
         Err(error) => {
@@ -396,11 +394,11 @@ async fn give_back(node: &Netlink, interface: u32, before: &Before) -> Result<()
 
 async fn resolve(node: &Netlink, attachment: &Attachment) -> Result<SwitchSide, KernelError> {
     let namespace = namespace_of(attachment);
-    attach::resolve_switch_side(node.namespace(), &namespace, &attachment.interface).await
+    attach::resolve_switch_side(node.namespace(), &namespace, attachment.name()).await
 }
 
 fn namespace_of(attachment: &Attachment) -> FunctionNamespace {
-    match &attachment.namespace {
+    match attachment.interface().and_then(|own| own.namespace.as_ref()) {
         None => FunctionNamespace::Node,
         Some(NamespaceRef::Netns(name_or_path)) => FunctionNamespace::named(name_or_path),
         Some(NamespaceRef::Pid(pid)) => FunctionNamespace::Pid(*pid),

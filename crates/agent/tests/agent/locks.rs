@@ -6,7 +6,7 @@ use crate::dataplane::{Book, TestDataplane, paths};
 use crate::machine::{Machine, RunningAgent, is_privileged};
 use crate::programs::{packed, packed_with, port};
 use catena_kernel::{sysctl, tc};
-use catena_model::resource::{Attachment, NamespaceRef};
+use catena_model::resource::{Attachment, InterfaceRef, NamespaceRef};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ async fn scene(machine: &Machine, devices: &[&str]) -> Scene {
 }
 
 fn here(interface: &str) -> Attachment {
-    Attachment { namespace: None, interface: interface.into() }
+    InterfaceRef { namespace: None, interface: interface.into() }.into()
 }
 
 fn of(states: &BTreeMap<String, String>, number: u8) -> &str {
@@ -51,9 +51,11 @@ async fn an_interface_is_one_ports_however_it_is_spelled() {
     assert_eq!(of(&reasons(&states.unwrap()), 2), "");
 
     // The same by its name on the node, and by another path to the namespace.
-    let Some(NamespaceRef::Netns(path)) = &victim.1.namespace else { panic!("{victim:?}") };
+    let victims = victim.1.interface().unwrap();
+    let Some(NamespaceRef::Netns(path)) = &victims.namespace else { panic!("{victim:?}") };
     let path = path.replacen("/proc/", "/proc/./", 1);
-    let other = Attachment { namespace: Some(NamespaceRef::Netns(path)), ..victim.1.clone() };
+    let namespace = Some(NamespaceRef::Netns(path));
+    let other = InterfaceRef { namespace, ..victims.clone() }.into();
     let spelled = [(1, here("p1")), (3, other)];
     let wanted = [spelled[0].clone(), victim.clone(), spelled[1].clone()];
     let (_, states) = scene.session.send(packed_with(2, &wanted)).await;

@@ -6,7 +6,7 @@ use catena_kernel::namespace::{NamespaceId, NetNamespace, enter, run_in};
 use catena_kernel::netlink::Netlink;
 use catena_kernel::{capabilities, sysctl};
 use catena_model::NodeName;
-use catena_model::resource::{Attachment, NamespaceRef};
+use catena_model::resource::{Attachment, InterfaceRef, NamespaceRef};
 use catena_model::topology::NodeRole;
 use catena_protocol::message::InterfacePlace;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -70,7 +70,8 @@ impl Machine {
     pub(crate) fn beyond(&self, number: u8, interface: &str) -> Attachment {
         let fd = self.endpoint(number).as_fd().as_raw_fd();
         let path = format!("/proc/{}/fd/{fd}", std::process::id());
-        Attachment { namespace: Some(NamespaceRef::Netns(path)), interface: interface.into() }
+        InterfaceRef { namespace: Some(NamespaceRef::Netns(path)), interface: interface.into() }
+            .into()
     }
 
     /// What an agent calls an interface of the node.

@@ -9,7 +9,7 @@ use catena_agent::{AgentError, PortIo};
 use catena_kernel::ethtool;
 use catena_kernel::namespace::run_in;
 use catena_kernel::netlink::Netlink;
-use catena_model::resource::Attachment;
+use catena_model::resource::{Attachment, InterfaceRef};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
@@ -136,7 +136,9 @@ async fn what_a_kind_of_port_cannot_serve_is_refused_with_what_to_do() {
     if !is_privileged("what_a_kind_of_port_cannot_serve_is_refused_with_what_to_do") {
         return;
     }
-    let here = |interface: &str| Attachment { namespace: None, interface: interface.into() };
+    let here = |interface: &str| {
+        Attachment::Interface(InterfaceRef { namespace: None, interface: interface.into() })
+    };
     for (io, attachment, word) in [
         (PortIo::Xdp, here("p1"), "name the function's namespace"),
         (PortIo::Tap, here("t1"), "name the namespace that it is for"),
@@ -146,7 +148,7 @@ async fn what_a_kind_of_port_cannot_serve_is_refused_with_what_to_do() {
         let _left = Leftover(&machine);
         let (_agent, _controller, mut session) = begin(&machine, io).await;
         machine.plug(1).await;
-        let attachment = match attachment.interface.as_str() {
+        let attachment = match attachment.name() {
             "beyond" => machine.beyond(1, "p1-far"),
             _ => attachment,
         };

@@ -6,7 +6,7 @@ use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{
     Location, MacEntry, NeighbourEntry, NetworkEntry, PortEntry, PortRole, Underlay,
 };
-use catena_model::resource::Attachment;
+use catena_model::resource::{Attachment, InterfaceRef};
 use catena_model::{BlueprintNumber, NodeCounters, NodeName, NodeProgram};
 use catena_protocol::delta::deltas;
 use catena_protocol::message::Delta;
@@ -44,7 +44,9 @@ pub(crate) fn packed(number: u64, ports: &[u8]) -> Program {
 
 /// The program of this number with these ports at these interfaces.
 pub(crate) fn packed_at(number: u64, ports: &[(u8, &str)]) -> Program {
-    let here = |interface: &str| Attachment { namespace: None, interface: interface.into() };
+    let here = |interface: &str| {
+        Attachment::Interface(InterfaceRef { namespace: None, interface: interface.into() })
+    };
     let ports: Vec<(u8, Attachment)> =
         ports.iter().map(|(place, interface)| (*place, here(interface))).collect();
     packed_with(number, &ports)
@@ -67,7 +69,7 @@ pub(crate) fn packed_with(number: u64, ports: &[(u8, Attachment)]) -> Program {
     for (place, attachment) in ports.iter().cloned() {
         program.ports.push(PortEntry {
             id: port(place),
-            name: attachment.interface.clone(),
+            name: attachment.name().to_owned(),
             network,
             mac: mac(place),
             role: PortRole::Endpoint,

@@ -43,13 +43,15 @@ impl Deployment {
 
 fn declare(client: &Client, document: &Document) -> Result<(), DeployError> {
     let functions = || document.functions.iter().enumerate();
-    for (index, function) in functions().filter(|(_, function)| function.keeps_mac) {
+    // What chains hang on: whose packets may meet there, and instances that are made here.
+    let is_first = |function: &FunctionDocument| function.keeps_mac || function.is_bundled();
+    for (index, function) in functions().filter(|(_, function)| is_first(function)) {
         set_function(client, function).map_err(of("function", index, &function.name))?;
     }
     for (index, chain) in document.chains.iter().enumerate() {
         declare_chain(client, document, chain).map_err(of("chain", index, &chain.name()))?;
     }
-    for (index, function) in functions() {
+    for (index, function) in functions().filter(|(_, function)| !is_first(function)) {
         set_function(client, function).map_err(of("function", index, &function.name))?;
     }
     for (index, graph) in document.graphs.iter().enumerate() {

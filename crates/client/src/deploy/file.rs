@@ -3,7 +3,7 @@
 
 use super::document::ChainDocument;
 use super::key_twice::{KeyTwice, key_twice, line_of};
-use catena_model::resource::{FailurePolicy, FunctionSettings, FunctionTemplate};
+use catena_model::resource::{FailurePolicy, FunctionSettings, FunctionTemplate, Runs};
 use catena_model::slice::SliceDocument;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -54,6 +54,12 @@ pub struct FunctionDocument {
 }
 
 impl FunctionDocument {
+    /// Does it come with Catena?
+    #[must_use]
+    pub fn is_bundled(&self) -> bool {
+        self.template.as_ref().is_some_and(|template| matches!(template.runs, Runs::Bundled(_)))
+    }
+
     /// What is said of it, without its name.
     #[must_use]
     pub fn settings(&self) -> FunctionSettings {
@@ -150,6 +156,31 @@ impl Document {
         }?;
         document.check_names(text)?;
         Ok(document)
+    }
+
+    /// Puts the text of files in the place of their names, where bundled functions are told any: `file`, and keys that
+    /// end with it.
+    ///
+    /// # Errors
+    /// The key of the first that cannot be read, and why.
+    pub fn read_files(
+        &mut self,
+        read: impl Fn(&str) -> Result<String, String>,
+    ) -> Result<(), (String, String)> {
+        let bundled = self.functions.iter_mut().enumerate().filter(|(_, one)| one.is_bundled());
+        for (index, function) in bundled {
+            let config = function.template.as_mut().map(|template| &mut template.config);
+            for (key, value) in config.into_iter().flatten() {
+                let is_file = key == "file" || key.ends_with("_file");
+                let Some(name) = value.as_str().filter(|_| is_file).map(str::to_owned) else {
+                    continue;
+                };
+                let at = |why| (format!("functions[{index}].template.config.{key}"), why);
+                let text = read(&name).map_err(at)?;
+                *value = serde_json::json!({"name": name, "text": text});
+            }
+        }
+        Ok(())
     }
 
     fn check_names(&self, text: &str) -> Result<(), DocumentError> {

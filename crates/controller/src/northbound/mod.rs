@@ -6,6 +6,7 @@
 mod answers;
 mod app;
 mod body;
+mod bundled;
 mod call;
 mod drafts;
 mod gate;

@@ -101,6 +101,16 @@ pub enum CompileError {
         /// The coefficients below t^16.
         identity: u16,
     },
+    /// A bundled function cannot be made.
+    #[error("function '{function}' of path {path} cannot be run: {why}")]
+    Function {
+        /// Its instance.
+        function: String,
+        /// The path.
+        path: PathId,
+        /// What its maker says, or what is missing.
+        why: String,
+    },
     /// A path identifier lies outside the pool of its encapsulation.
     #[error("path {path} cannot be carried as {}: its identifier is outside the pool", encapsulation.name())]
     PathIdentifier {

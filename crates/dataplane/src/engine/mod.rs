@@ -8,6 +8,7 @@ mod account;
 mod action;
 mod collections;
 mod config;
+mod counting;
 mod dispatch;
 mod dump;
 mod encap;
@@ -54,11 +55,10 @@ use action::effects::Trace;
 use action::egress::Egress;
 use action::pathlets::Pathlets;
 use catena_io::BufferPool;
-use catena_model::account::{NodeCounters, SliceCounters, Volume};
+use catena_model::DropReason;
+use catena_model::account::Volume;
 use catena_model::explain::{CatchRequest, CaughtPacket};
 use catena_model::id::PortId;
-use catena_model::topology::PortNumber;
-use catena_model::{CounterScope, DropReason, PathId, SliceId};
 use collections::shares::Shares;
 use encap::{Carried, Located};
 use fast_path::{FastPath, FastPathContext};
@@ -67,10 +67,11 @@ use observe::follows::Follows;
 use offload::{KernelPath, Run, Treatment};
 use packet::subscriber::Inspection;
 use stages::coalesce::OpenTrain;
+use stages::functions::Access;
 use stages::receive::Arrival;
 use stages::shared_functions::SharedFunctions;
 use stages::{
-    answer, classify, coalesce, forwarder, prober, proxy, receive, setup, shaping, switch,
+    answer, classify, coalesce, functions, prober, proxy, receive, setup, shaping, switch,
 };
 use state::affinity::FlowAffinity;
 use state::capture::Captures;
@@ -78,11 +79,11 @@ use state::floods::Floods;
 use state::flow_cache::FlowCache;
 use state::flushes::Flushes;
 use state::fragments::Fragments;
+use state::functions::Functions;
 use state::health::{Due, Health};
 use state::proxy_flows::ProxyFlows;
 use state::scheduler::Shaper;
 use state::setups::{Said, Setups};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use tables::descent::Entered;
 use transit::Transit;
@@ -133,6 +134,8 @@ struct Passing<'t> {
     is_probe: bool,
     /// Somebody asks what would become of it.
     is_asked: bool,
+    /// The functions that are asked in the place of the engine's own; none: those decide.
+    asks: Option<&'t Functions>,
     /// It was made here.
     is_injected: bool,
     /// What the controller has said of its flows.
@@ -156,6 +159,7 @@ pub struct Engine {
     /// The latest time that the engine was told.
     now_ns: u64,
     fragments: Fragments,
+    functions: Functions,
     egress: Egress,
     carried: Carried,
     pathlets: Pathlets,
@@ -213,6 +217,7 @@ impl Engine {
             has_turned: false,
             flushes: Flushes::new(),
             fragments: Fragments::new(config.flow_seed),
+            functions: Functions::default(),
             config,
             epoch: Epoch::default(),
             slots: Slots::default(),
@@ -251,6 +256,7 @@ impl Engine {
         self.epoch = Epoch(self.epoch.0 + 1);
         self.flow_cache.forget(changed.map_or(&Entered::All, |changed| &changed.entered));
         self.actions.align(&tables, changed, &self.slots);
+        self.functions.align(&tables.bundles);
         self.forget_headers();
         self.fast_path.align(&self.tables, &tables, changed, &self.slots);
         let [flows, inside] = self.proxy_flows.crowded_mut();
@@ -359,7 +365,7 @@ impl Engine {
         passing: Passing<'_>,
     ) {
         self.carried.open(now_ns);
-        let is_probe = passing.is_probe;
+        let (is_probe, asks) = (passing.is_probe, passing.asks);
         let vector = &mut self.vector;
         let context = context!(self, now_ns, pool, passing);
         receive::receive(packets, &mut self.arrivals, &mut self.fragments, vector, context);
@@ -368,12 +374,13 @@ impl Engine {
         }
         prober::receive(vector, context);
         answer::answer(vector, context);
-        let Self { proxy_flows, shared_functions, fragments, located, .. } = self;
+        let Self { proxy_flows, shared_functions, fragments, located, functions, .. } = self;
+        let access = &mut asks.map_or(Access::Live(functions), Access::Asked);
         proxy::receive_returned(vector, proxy_flows, shared_functions, fragments, located, context);
         classify::classify(vector, &mut self.affinity, context);
         shaping::set_aside(vector, context);
         setup::set_aside(vector, &self.affinity, context);
-        forwarder::forward(vector, &mut self.affinity, context);
+        functions::forward(vector, &mut self.affinity, access, context);
         switch::switch(vector, context);
         if is_probe {
             prober::consume(vector);
@@ -462,7 +469,8 @@ impl Engine {
         let context = context!(self, now_ns, pool, passing);
         shaping::release(vector, context);
         classify::classify(vector, &mut self.affinity, context);
-        forwarder::forward(vector, &mut self.affinity, context);
+        let access = &mut Access::Live(&mut self.functions);
+        functions::forward(vector, &mut self.affinity, access, context);
         switch::switch(vector, context);
         self.egress.emit(vector, &mut self.proxy_flows, context, out);
     }
@@ -486,6 +494,7 @@ impl Engine {
         self.fragments.end_overdue(now_ns, &mut self.counters, pool);
         // Before the kernel's: it shall not go on with who is found dead now.
         let health_ns = self.health.tick(now_ns, &mut self.due);
+        let functions_ns = self.functions.elapse(now_ns);
         let kernel_ns = self.tick_kernel_path(now_ns);
         let hello_ns = self.say_hello(now_ns, pool, out);
         self.look_at_turned_links();
@@ -495,7 +504,7 @@ impl Engine {
             self.egress.emit(&mut self.vector, &mut self.proxy_flows, context, out);
         }
         let release_ns = self.next_release_ns(now_ns);
-        [health_ns, kernel_ns, hello_ns, release_ns].into_iter().flatten().min()
+        [health_ns, functions_ns, kernel_ns, hello_ns, release_ns].into_iter().flatten().min()
     }
 
     /// All that is left in these batches was handed to the kernel.
@@ -540,61 +549,5 @@ impl Engine {
     /// the program says, it holds.
     pub fn limit_underlay_mtu(&mut self, mtu: u16) {
         self.egress.gso().limit_to(mtu);
-    }
-
-    /// All counters at this moment. `ring_full` and `interface` are for the shell to fill in.
-    #[must_use]
-    pub fn counters(&self) -> NodeCounters {
-        self.counters_of(None)
-    }
-
-    /// The same of some chains and ports alone; none: of all.
-    #[must_use]
-    pub fn counters_of(&self, of: Option<&CounterScope>) -> NodeCounters {
-        let mut counters = self.counters.export(&self.config.node, &self.tables, &self.slots, of);
-        counters.health = self.health.report();
-        counters.setups = self.setup_counters(of);
-        let lives = counters.links.iter().filter_map(|link| PortNumber::of_link(link.port));
-        counters.link_lives = lives.map(|number| self.config.links.life(number)).collect();
-        let [flows, inside] = self.proxy_flows.crowded();
-        for crowded in [flows, inside, &self.affinity.crowded] {
-            crowded.export(&self.tables, &self.slots, &mut counters.crowded);
-        }
-        let told: BTreeSet<PathId> = counters.chains.iter().map(|chain| chain.path).collect();
-        let pinned = self.tables.pins.old_paths().filter(|(old, _)| told.contains(old));
-        for (old, idle_ms) in pinned {
-            let kept = self.affinity.count(self.now_ns, old, idle_ms);
-            for chain in counters.chains.iter_mut().filter(|chain| chain.path == old) {
-                chain.pinned_flows = chain.pinned_flows.max(kept);
-            }
-        }
-        counters
-    }
-
-    /// The counters of so many paths of slices, those of the slices behind one in the order of their
-    /// identifiers. Sorted anew after each change of slices, unless [`Tables::order_slices`] was
-    /// called for these tables.
-    #[must_use]
-    pub fn slice_counters(&self, after: Option<SliceId>, limit: usize) -> Vec<SliceCounters> {
-        let order = self.tables.slices_in_order();
-        let start = after.map_or(0, |after| order.partition_point(|(slice, _)| *slice <= after));
-        let shown = order.iter().skip(start).take(limit);
-        let told = |(slice, path): &(SliceId, PathId)| {
-            let sums = self.counters.path_sums(self.tables.positions.start(*path)?)?;
-            let entry = self.tables.slices.of_id(*slice);
-            Some(SliceCounters {
-                slice: *slice,
-                name: entry.map(|entry| entry.name.to_string()).unwrap_or_default(),
-                path: *path,
-                entered: sums.entered,
-                finished: sums.finished,
-                tunnelled_out: sums.tunnelled_out,
-                tunnelled_in: sums.tunnelled_in,
-                dropped: sums.dropped.export(),
-                wait: self.shaper.report(*slice),
-                is_injected: entry.is_some_and(|entry| entry.is_injected),
-            })
-        };
-        shown.filter_map(told).collect()
     }
 }

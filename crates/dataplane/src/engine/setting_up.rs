@@ -3,7 +3,8 @@
 
 use crate::engine::action::context::Context;
 use crate::engine::action::output::Output;
-use crate::engine::stages::{classify, forwarder, setup, shaping, switch};
+use crate::engine::stages::functions::{self, Access};
+use crate::engine::stages::{classify, setup, shaping, switch};
 use crate::engine::state::setups::Said;
 use crate::engine::vector::Work;
 use crate::engine::{Engine, Passing, context};
@@ -98,7 +99,8 @@ impl Engine {
         classify::classify(vector, &mut self.affinity, context);
         shaping::set_aside(vector, context);
         setup::set_aside(vector, &self.affinity, context);
-        forwarder::forward(vector, &mut self.affinity, context);
+        let access = &mut Access::Live(&mut self.functions);
+        functions::forward(vector, &mut self.affinity, access, context);
         switch::switch(vector, context);
         self.egress.emit(vector, &mut self.proxy_flows, context, out);
     }

@@ -437,6 +437,7 @@ impl Control {
         if self.kernel_path.is_some() {
             tables.weigh();
         }
+        tables.prepare_functions(self.workers.count());
         let tables = Arc::new(tables);
         let is_inherited = std::mem::take(&mut self.has_predecessor);
         self.workers.order_at_once(|done| Order::Tables {

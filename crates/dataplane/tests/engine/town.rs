@@ -14,7 +14,7 @@ use catena_model::program::{
     RulePlace, SetupEntry, SliceEntry, SlicePathEntry, TunnelEntry, Underlay,
 };
 use catena_model::resource::{
-    Attachment, ContextHeader, Encapsulation, FailurePolicy, IpFamily, Transport,
+    Attachment, ContextHeader, Encapsulation, FailurePolicy, InterfaceRef, IpFamily, Transport,
 };
 use catena_model::topology::PortNumber;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
@@ -475,7 +475,10 @@ fn port_entry(port: &Port, network: NetworkId) -> PortEntry {
         network,
         mac: port.mac,
         role: port.role,
-        attachment: Attachment { namespace: None, interface: port.name.clone() },
+        attachment: Attachment::Interface(InterfaceRef {
+            namespace: None,
+            interface: port.name.clone(),
+        }),
         own_sources: port.own_sources.clone(),
     }
 }

@@ -14,7 +14,9 @@ use catena_model::program::{
     ChainEntry, HopEntry, InstanceEntry, Location, MacEntry, NeighbourEntry, NetworkEntry,
     PathEntry, PortEntry, PortRole, RuleEntry, RuleMatch, Underlay,
 };
-use catena_model::resource::{Attachment, Encapsulation, IpFamily as Family, Transport};
+use catena_model::resource::{
+    Attachment, Encapsulation, InterfaceRef, IpFamily as Family, Transport,
+};
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use catena_protocol::delta::deltas;
 use catena_protocol::message::Delta;
@@ -269,7 +271,10 @@ pub(crate) fn program(number: u64) -> NodeProgram {
             network,
             mac: mac(place),
             role,
-            attachment: Attachment { namespace: None, interface: name.into() },
+            attachment: Attachment::Interface(InterfaceRef {
+                namespace: None,
+                interface: name.into(),
+            }),
             own_sources: None,
         });
         program.macs.push(MacEntry { network, mac: mac(place), at: Location::Port(port(place)) });

@@ -206,6 +206,20 @@ pub enum ExplainAction {
         /// Name of the instance.
         instance: String,
     },
+    /// A function that runs inside the data plane was asked.
+    Judged {
+        /// Where on its path the packet is.
+        position: Position,
+        /// Name of the function.
+        function: String,
+        /// Name of the instance.
+        instance: String,
+        /// The rules that it met, in their writer's words; of a packet that has really passed, the one that ends it
+        /// alone.
+        rules: Vec<String>,
+        /// By which name it ends there; none: it passes.
+        ends: Option<DropReason>,
+    },
     /// It goes to another node.
     Encapsulated {
         /// The node.
@@ -310,6 +324,7 @@ impl ExplainAction {
             Self::Forwarded { is_tap: true, .. } => "tap",
             Self::Forwarded { .. } => "forward",
             Self::Bypassed { .. } => "bypass",
+            Self::Judged { .. } => "judge",
             Self::Encapsulated { goes_on: true, .. } => "go on",
             Self::Encapsulated { .. } => "encapsulate",
             Self::Visited { .. } => "function",
@@ -385,6 +400,7 @@ impl ExplainAction {
             Self::Bypassed { position, function, instance } => {
                 format!("{position} → past '{function}': its instance '{instance}' is dead")
             }
+            Self::Judged { function, rules, ends, .. } => judged(function, rules, *ends),
             Self::Encapsulated { to, header, added_bytes, macs, .. } => {
                 format!("{header} to {to}{macs}  +{added_bytes} B  {}", header.bytes)
             }
@@ -435,6 +451,19 @@ fn received(from: Option<&NodeName>, header: Option<&Header>) -> String {
     match from {
         Some(node) => format!("{what} from {node}"),
         None => format!("{what} from an unknown address"),
+    }
+}
+
+/// What a bundled function says, in the words of its rules.
+fn judged(function: &str, rules: &[String], ends: Option<DropReason>) -> String {
+    let verdict = match ends {
+        None => format!("'{function}' lets it pass"),
+        Some(DropReason::FunctionDenied) => format!("'{function}' drops it"),
+        Some(reason) => format!("'{function}' ends it: {}", reason.sentence()),
+    };
+    match rules {
+        [] => verdict,
+        rules => format!("{verdict}: {}", rules.join(" · ")),
     }
 }
 

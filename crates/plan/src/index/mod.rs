@@ -19,7 +19,7 @@ use crate::intent::{Intent, Table};
 use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
 };
-use catena_model::resource::{Attachment, ClassificationRule};
+use catena_model::resource::{ClassificationRule, InterfaceRef};
 use catena_model::slice::Slice;
 use catena_model::{NodeName, ProjectId};
 use catena_wire::scalar::MacAddr;
@@ -59,7 +59,7 @@ pub struct Index {
     network_addresses: Counts<NetworkId>,
     network_subnets: Relation<NetworkId, SubnetId>,
     macs: Relation<(NetworkId, MacAddr), PortId>,
-    interfaces: Relation<(NodeName, Attachment), PortId>,
+    interfaces: Relation<(NodeName, InterfaceRef), PortId>,
     /// How many ports a project has at a node.
     ports_at: Counts<(ProjectId, NodeName)>,
     /// By network and family.
@@ -200,9 +200,9 @@ impl Index {
     pub fn ports_of_interface(
         &self,
         node: &NodeName,
-        attachment: &Attachment,
+        interface: &InterfaceRef,
     ) -> impl Iterator<Item = PortId> + '_ {
-        self.interfaces.of((node.clone(), attachment.clone()))
+        self.interfaces.of((node.clone(), interface.clone()))
     }
 
     /// The ports of a network with an address.

@@ -8,7 +8,8 @@ use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
 };
 use catena_model::resource::{
-    Chain, ChainGraph, ClassificationRule, Instance, Label, Network, Port, ServiceFunction, Subnet,
+    Attachment, Chain, ChainGraph, ClassificationRule, Instance, Label, Network, Port,
+    ServiceFunction, Subnet,
 };
 use std::collections::BTreeSet;
 use uuid::Uuid;
@@ -114,8 +115,8 @@ impl Resource for Port {
         if let Some(node) = &self.node {
             index.edit_room(edit, node, Room::OF_PORT);
             index.ports_at.edit(edit, (self.label.project.clone(), node.clone()));
-            if let Some(attachment) = &self.attachment {
-                index.interfaces.edit(edit, (node.clone(), attachment.clone()), self.id);
+            if let Some(interface) = self.attachment.as_ref().and_then(Attachment::interface) {
+                index.interfaces.edit(edit, (node.clone(), interface.clone()), self.id);
             }
         }
         if edit == Edit::Add {

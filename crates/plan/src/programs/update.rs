@@ -6,6 +6,7 @@ use crate::counts::{Counts, Edit, edit_within};
 use crate::index::IndexedIntent;
 use crate::intent::{Table, differences};
 use crate::ledger::{PathPhase, PathRecord};
+use catena_model::bundle::{Configuration, ConfigurationEntry};
 use catena_model::entry::{Entries, RuleKey};
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId};
 use catena_model::program::{
@@ -139,6 +140,7 @@ impl<'u> Update<'u> {
         for node in path.nodes(self.from.nodes.keys()) {
             self.edit_use(Edit::Remove, &node, path.destination);
             let has_gone = !stays.as_ref().is_some_and(|stays| stays.contains(&node));
+            self.leave_members(id, path, &node);
             let rules = rules_at(id, path, &node, self.from);
             let Some(entries) = self.entries(&node) else { continue };
             for (key, _) in rules {
@@ -156,6 +158,7 @@ impl<'u> Update<'u> {
         let entry = Arc::new(path.entry(id));
         for node in path.nodes(self.to.nodes.keys()) {
             self.edit_use(Edit::Add, &node, path.destination);
+            self.enter_members(id, path, &node);
             let rules = rules_at(id, path, &node, self.to);
             let Some(entries) = self.entries(&node) else { continue };
             if entries.paths.get(&id) != Some(&entry) {
@@ -166,6 +169,33 @@ impl<'u> Update<'u> {
                 set(&mut entries.rules, key, Some(rule.clone()));
             }
             set(&mut entries.setups, id, path.setup_entry(id, &node));
+        }
+    }
+
+    /// What bundled functions are made of goes with the last path that needs it at a node.
+    fn leave_members(&mut self, id: PathId, path: &PathRecord, node: &NodeName) {
+        for member in path.members_at(node) {
+            let entry = path.member_entry(id, member);
+            let use_of = (node.clone(), entry.configuration);
+            self.programs.configured.edit(Edit::Remove, use_of.clone());
+            let is_over = self.programs.configured.of(&use_of) == 0;
+            let Some(entries) = self.entries(node) else { continue };
+            entries.members.remove(&entry.key());
+            if is_over {
+                entries.configurations.remove(&entry.configuration);
+            }
+        }
+    }
+
+    fn enter_members(&mut self, id: PathId, path: &PathRecord, node: &NodeName) {
+        for member in path.members_at(node) {
+            let entry = path.member_entry(id, member);
+            self.programs.configured.edit(Edit::Add, (node.clone(), entry.configuration));
+            let Some(entries) = self.entries(node) else { continue };
+            let configuration = Configuration::clone(&member.configuration);
+            let made_of = ConfigurationEntry { configuration };
+            set(&mut entries.configurations, entry.configuration, Some(made_of));
+            set(&mut entries.members, entry.key(), Some(entry));
         }
     }
 

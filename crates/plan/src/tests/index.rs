@@ -12,8 +12,8 @@ use catena_model::id::{
 };
 use catena_model::resource::{
     Attachment, Chain, ChainGraph, ClassificationRule, Encapsulation, FailurePolicy, FixedIp,
-    Instance, IpFamily, Label, Network, OwnTraffic, Port, PortBounds, ServiceFunction, Subnet,
-    Transport, TupleMapping,
+    Instance, InterfaceRef, IpFamily, Label, Network, OwnTraffic, Port, PortBounds,
+    ServiceFunction, Subnet, Transport, TupleMapping,
 };
 use catena_model::slice::{Slice, TunnelId};
 use catena_model::{NodeName, ProjectId};
@@ -117,7 +117,9 @@ fn port(number: u32, dice: &mut Dice) -> Port {
         subnet: SubnetId(id(2, dice.below(3))),
         address: address(dice),
     };
-    let attachment = || Attachment { namespace: None, interface: format!("net{number}") };
+    let attachment = || {
+        Attachment::Interface(InterfaceRef { namespace: None, interface: format!("net{number}") })
+    };
     Port {
         id: PortId(id(3, number)),
         label: label(dice),

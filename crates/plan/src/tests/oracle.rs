@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::{Blueprint, Direction, Intent, Inventory, Ledger, PathPhase, PathRecord, SlicePhase};
+use catena_model::bundle::{Configuration, ConfigurationEntry, MemberEntry};
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{
     Balance, BorderEntry, ChainEntry, DetourEntry, ExitEntry, ExitPlace, HopEntry, HopKind,
@@ -412,6 +413,25 @@ fn add_paths(program: &mut NodeProgram, ledger: &Ledger, inventory: &Inventory) 
                 instances: pin.instances.clone(),
                 idle_ms: pin.idle_ms,
             }));
+        }
+        for member in &path.members {
+            let instances = &path.hops[usize::from(member.hop)].instances;
+            if instances.iter().any(|instance| instance.node == program.node) {
+                let configuration = Configuration::clone(&member.configuration);
+                let is_backward = path.direction == Direction::Reverse;
+                let (hop, configured) = (member.hop, configuration.id());
+                let entry = ConfigurationEntry { configuration };
+                if !program.configurations.contains(&entry) {
+                    program.configurations.push(entry);
+                }
+                program.members.push(MemberEntry {
+                    path: *id,
+                    hop,
+                    member: 0,
+                    is_backward,
+                    configuration: configured,
+                });
+            }
         }
         let ends = || ends(path, inventory);
         if !path.branches.is_empty() && ends().contains(&program.node) {

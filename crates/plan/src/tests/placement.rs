@@ -65,6 +65,8 @@ fn a_function_that_stands_nowhere_is_proposed_a_host_between_those_that_stand() 
     // Where it is to be run, it stands.
     let function = world.intent.chains[&chain].functions[1];
     let template = FunctionTemplate {
+        config: Default::default(),
+        networks: Vec::new(),
         runs: Runs::Image("ids".into()),
         cpu_milli: None,
         memory_mib: None,

@@ -7,8 +7,8 @@ use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleI
 use catena_model::program::Underlay;
 use catena_model::resource::{
     Attachment, Chain, ClassificationRule, Encapsulation, FailurePolicy, FixedIp, Instance,
-    IpFamily, Label, NamespaceRef, Network, Port, PortBounds, ServiceFunction, Subnet, Transport,
-    TupleMapping,
+    InterfaceRef, IpFamily, Label, NamespaceRef, Network, Port, PortBounds, ServiceFunction,
+    Subnet, Transport, TupleMapping,
 };
 use catena_model::setup::Setup;
 use catena_model::status::ChainStatus;
@@ -109,10 +109,10 @@ impl World {
             let address = format!("10.{network}0.0.{number}").parse().unwrap();
             let subnet = SubnetId(id(2, *network));
             let name = format!("m{number}@{network}");
-            let attachment = Attachment {
+            let attachment = Attachment::Interface(InterfaceRef {
                 namespace: Some(NamespaceRef::Netns(format!("m{number}"))),
                 interface: format!("net{network}"),
-            };
+            });
             let mac = MacAddr([2, 0, 0, 0, u8::try_from(number).unwrap(), *network as u8]);
             self.intent.ports.insert(
                 port,

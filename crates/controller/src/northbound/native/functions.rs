@@ -5,6 +5,7 @@ use super::change::{body, declare, find};
 use super::problem::Problem;
 use super::view::View;
 use crate::northbound::app::App;
+use crate::northbound::bundled;
 use crate::reconcile::settle;
 use axum::response::Response;
 use catena_model::id::{ChainId, FunctionId, PortId};
@@ -15,6 +16,7 @@ use catena_model::resource::{
 use catena_model::status::{Condition, FunctionReport};
 use catena_plan::Intent;
 use serde::{Deserialize, Deserializer};
+use std::sync::Arc;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
@@ -95,6 +97,7 @@ async fn change(
 ) -> Result<FunctionReport, Problem> {
     let (app, sees_hosts): (&App, bool) = (&view.app, view.identity.sees_all());
     let before = app.situation.borrow().blueprint.number;
+    let quotas = Arc::clone(&app.quotas);
     let made = declare(app, move |draft| {
         let function = draft.intent().functions.get(&id).cloned().ok_or_else(Problem::gone)?;
         let hosts = function.template.as_ref().map(|template| template.on.clone());
@@ -106,8 +109,7 @@ async fn change(
         if let Some(template) = &changed.template {
             check(template)?;
         }
-        draft.put(changed)?;
-        Ok(())
+        bundled::arrange(draft, &quotas, changed).map_err(Problem::from)
     })
     .await?;
     let over = made.intent.chains.values().filter(|chain| chain.functions.contains(&id));
@@ -120,11 +122,13 @@ async fn change(
 
 fn check(template: &FunctionTemplate) -> Result<(), Problem> {
     let is_empty = match &template.runs {
-        Runs::Image(name) | Runs::External(name) => name.trim().is_empty(),
+        Runs::Image(name) | Runs::External(name) | Runs::Bundled(name) => name.trim().is_empty(),
         Runs::Command(words) => words.first().is_none_or(|program| program.trim().is_empty()),
     };
     if is_empty {
-        return Err(Problem::bad_body("'runs' names nothing; give an image, a command or a name"));
+        return Err(Problem::bad_body(
+            "'runs' names nothing; give an image, a command, a name or a bundled kind",
+        ));
     }
     if template.instances as usize > FUNCTION_INSTANCES_MAX {
         return Err(Problem::bad_body(&format!(

@@ -4,7 +4,8 @@ use crate::auth::{Identity, Refusal};
 use crate::northbound::answers::{json, store_status};
 use crate::northbound::app::App;
 use crate::northbound::body::Broken;
-use crate::northbound::{hosts, names};
+use crate::northbound::networking_sfc::PortRefusal;
+use crate::northbound::{bundled, hosts, names};
 use axum::http::StatusCode;
 use axum::response::Response;
 use catena_model::preview::MOVED_ON;
@@ -161,6 +162,17 @@ impl From<Refusal> for Problem {
             Refusal::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "Unavailable"),
         };
         Self { status, title, detail }
+    }
+}
+
+impl From<bundled::Refusal> for Problem {
+    fn from(refusal: bundled::Refusal) -> Self {
+        match refusal {
+            bundled::Refusal::Template(why) => Self::bad_body(&format!("'template': {why}")),
+            bundled::Refusal::Port(PortRefusal::Quota(kind)) => Self::over_quota(kind),
+            bundled::Refusal::Port(PortRefusal::Addresses(why)) => Self::conflict(why),
+            bundled::Refusal::Store(error) => error.into(),
+        }
     }
 }
 

@@ -9,12 +9,14 @@ use super::collection::{
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
 use super::{addresses, network, subnet, uses, values};
-use crate::northbound::quotas::PORT_PER_NODE;
+use crate::northbound::quotas::{PORT_PER_NODE, Quotas};
 use catena_model::NodeName;
 use catena_model::ProjectId;
 use catena_model::id::{NetworkId, PortId, SubnetId};
 use catena_model::program::PROXY_MAC;
-use catena_model::resource::{Attachment, FixedIp, NamespaceRef, OwnTraffic, Port, Subnet};
+use catena_model::resource::{
+    Attachment, FixedIp, InterfaceRef, Label, NamespaceRef, OwnTraffic, Port, Subnet,
+};
 use catena_plan::IndexedIntent;
 use catena_wire::scalar::MacAddr;
 use serde_json::{Map, Value, json};
@@ -29,6 +31,8 @@ const INTERFACE_BYTES_MAX: usize = 15;
 const NAMESPACE_BYTES_MAX: usize = 255;
 /// Addresses of one port.
 const FIXED_IPS_MAX: usize = 16;
+/// Who made the port of a bundled function, in the words of the border.
+const INSIDE_OWNER: &str = "catena:function";
 /// Largest process id (`PID_MAX_LIMIT` of the kernel).
 const PID_MAX: u64 = 4_194_304;
 
@@ -115,6 +119,7 @@ impl Collection for Ports {
     fn update(&self, edit: &mut Edit<'_>, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
         let mut port = find(edit.scope(), id)?.clone();
         let former = port.node.clone();
+        check_not_inside(&port, given)?;
         given.relabel(&mut port.label);
         apply(edit.scope(), &mut port, given)?;
         if port.node != former {
@@ -131,6 +136,71 @@ impl Collection for Ports {
         }
         edit.draft.remove::<Port>(id);
         Ok(())
+    }
+}
+
+/// A port of a function that runs inside a data plane, as it is to be made.
+pub(in crate::northbound) struct InsidePort {
+    pub(in crate::northbound) network: NetworkId,
+    pub(in crate::northbound) label: Label,
+    /// The name of its instance.
+    pub(in crate::northbound) machine: String,
+    /// The node that runs it, once that is known.
+    pub(in crate::northbound) node: Option<NodeName>,
+}
+
+/// Why it cannot be made.
+pub(in crate::northbound) enum PortRefusal {
+    /// The project has as many of this kind as it may.
+    Quota(&'static str),
+    /// For people.
+    Addresses(String),
+}
+
+/// Makes a port that has no interface, with an address of each family of its network.
+pub(in crate::northbound) fn inside_port(
+    intent: &IndexedIntent,
+    quotas: &Quotas,
+    asked: InsidePort,
+) -> Result<Port, PortRefusal> {
+    let InsidePort { network, label, machine, node } = asked;
+    let own = intent.index().count_owned::<Port>(&label.project);
+    let at_node = node.as_ref().map(|node| intent.index().ports_at(node, &label.project));
+    for (kind, own) in [("port", Some(own)), (PORT_PER_NODE, at_node)] {
+        let limit = quotas.limit(&label.project, kind);
+        if limit.zip(own).is_some_and(|(limit, own)| own >= limit) {
+            return Err(PortRefusal::Quota(kind));
+        }
+    }
+    let fixed_ips = one_of_each_family(intent, network);
+    Ok(Port {
+        id: PortId(Uuid::new_v4()),
+        label,
+        network,
+        mac: free_mac(intent, network),
+        fixed_ips: fixed_ips.map_err(|error| PortRefusal::Addresses(error.message))?,
+        device_id: machine,
+        device_owner: INSIDE_OWNER.to_owned(),
+        own_traffic: OwnTraffic::Own,
+        node,
+        attachment: Some(Attachment::Inside),
+        admin_state_up: true,
+    })
+}
+
+/// A port that a template has made is its function's: where it is, the template says.
+fn check_not_inside(port: &Port, given: &Prepared) -> Result<(), ApiError> {
+    let places = ["binding:host_id", "binding:profile", "mac_address", "device_id"];
+    let changed = places.into_iter().find(|key| given.value(key).is_some());
+    match changed.filter(|_| port.attachment == Some(Attachment::Inside)) {
+        None => Ok(()),
+        Some(key) => Err(ApiError::conflict(
+            "PortInUse",
+            format!(
+                "Port {} belongs to a bundled function, whose template says its {key}; change the template.",
+                port.id
+            ),
+        )),
     }
 }
 
@@ -203,8 +273,9 @@ fn apply(scope: Scope<'_>, port: &mut Port, given: &Prepared) -> Result<(), ApiE
 /// Two ports on one interface would each take every packet of it. Another project's is not named:
 /// whoever is told of the conflict need not know of it.
 fn check_interface(intent: &IndexedIntent, port: &Port) -> Result<(), ApiError> {
-    let (Some(node), Some(attachment)) = (&port.node, &port.attachment) else { return Ok(()) };
-    let mut others = intent.index().ports_of_interface(node, attachment);
+    let interface = port.attachment.as_ref().and_then(Attachment::interface);
+    let (Some(node), Some(interface)) = (&port.node, interface) else { return Ok(()) };
+    let mut others = intent.index().ports_of_interface(node, interface);
     let Some(other) = others.find(|other| *other != port.id) else { return Ok(()) };
     let is_own = |other: &Port| other.label.project == port.label.project;
     let other = match intent.ports.get(&other).filter(|other| is_own(other)) {
@@ -213,7 +284,7 @@ fn check_interface(intent: &IndexedIntent, port: &Port) -> Result<(), ApiError> 
     };
     let message = format!(
         "The interface '{}' of node '{node}' already belongs to {other}; choose another one.",
-        attachment.interface
+        interface.interface
     );
     Err(ApiError::conflict("InterfaceInUse", message))
 }
@@ -335,7 +406,7 @@ fn attachment(profile: &Map<String, Value>) -> Option<Attachment> {
     let namespace = netns
         .map(|name| NamespaceRef::Netns(name.to_owned()))
         .or_else(|| pid.map(NamespaceRef::Pid));
-    Some(Attachment { namespace, interface })
+    Some(Attachment::Interface(InterfaceRef { namespace, interface }))
 }
 
 fn render(view: &View, port: &Port) -> Shown {
@@ -348,12 +419,19 @@ fn render(view: &View, port: &Port) -> Shown {
         .collect();
     let profile = port.attachment.as_ref().map_or_else(Map::new, |attachment| {
         let mut profile = Map::new();
-        match &attachment.namespace {
-            Some(NamespaceRef::Netns(name)) => profile.insert("netns".into(), json!(name)),
-            Some(NamespaceRef::Pid(pid)) => profile.insert("pid".into(), json!(pid)),
-            None => None,
-        };
-        profile.insert("interface".into(), json!(attachment.interface));
+        match attachment {
+            Attachment::Interface(InterfaceRef { namespace, interface }) => {
+                match namespace {
+                    Some(NamespaceRef::Netns(name)) => profile.insert("netns".into(), json!(name)),
+                    Some(NamespaceRef::Pid(pid)) => profile.insert("pid".into(), json!(pid)),
+                    None => None,
+                };
+                profile.insert("interface".into(), json!(interface));
+            }
+            Attachment::Inside => {
+                profile.insert("door".into(), json!("inside"));
+            }
+        }
         if port.own_traffic == OwnTraffic::All {
             profile.insert("own_traffic".into(), json!(port.own_traffic));
         }

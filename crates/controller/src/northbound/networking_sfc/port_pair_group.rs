@@ -7,9 +7,10 @@ use super::collection::{Collection, Shown, shown};
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
 use super::{group_parameters, port_chain, port_pair, uses, values};
+use crate::northbound::bundled;
 use catena_model::ProjectId;
 use catena_model::id::{ChainId, FunctionId, InstanceId};
-use catena_model::resource::{Encapsulation, FailurePolicy, Instance, ServiceFunction};
+use catena_model::resource::{Encapsulation, FailurePolicy, Instance, Runs, ServiceFunction};
 use catena_plan::IndexedIntent;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -82,6 +83,13 @@ impl Collection for PortPairGroups {
         let mut function = find(edit.scope(), id)?.clone();
         given.relabel(&mut function.label);
         if let Some(instances) = members(edit.scope(), function.id, function.is_tap, given)? {
+            let made = function.template.as_ref().map(|template| &template.runs);
+            if matches!(made, Some(Runs::Bundled(_))) && instances != function.instances {
+                let message = format!(
+                    "Port Pair Group {id} is a bundled function, whose template says its port pairs."
+                );
+                return Err(ApiError::conflict("PortPairGroupInUse", message));
+            }
             function.instances = instances;
         }
         edit.draft.put(function)?;
@@ -98,6 +106,9 @@ impl Collection for PortPairGroups {
         if uses::chains_over(edit.draft.intent(), id).next().is_some() {
             let message = format!("Port Pair Group {id} in use.");
             return Err(ApiError::conflict("PortPairGroupInUse", message));
+        }
+        if let Some(function) = edit.draft.intent().functions.get(&id).cloned() {
+            bundled::remove_all(edit.draft, &function);
         }
         edit.draft.remove::<ServiceFunction>(id);
         Ok(())

@@ -17,6 +17,8 @@ pub(crate) enum CounterUpdate {
     TunnelledIn(PathRef),
     Finished(PathRef),
     Tapped(PathRef),
+    /// Given to the local instance with this number, which is inside.
+    Delivered(PathRef, u32),
     /// Come back from the local instance with this number.
     Returned(PathRef, u32),
     /// Gone past the local instance with this number, which is dead.
@@ -38,6 +40,11 @@ impl Counters {
             CounterUpdate::TunnelledIn(path) => self.paths.tunnelled_in(path, volume),
             CounterUpdate::Finished(path) => self.paths.finished(path, volume),
             CounterUpdate::Tapped(path) => self.paths.tapped(path, volume),
+            CounterUpdate::Delivered(path, local) => {
+                if let Some(hop) = self.paths.hop(path, local) {
+                    hop.delivered.merge(volume);
+                }
+            }
             CounterUpdate::Returned(path, local) => {
                 if let Some(hop) = self.paths.hop(path, local) {
                     hop.returned.merge(volume);

@@ -26,6 +26,8 @@ pub(crate) enum AtHop {
         end: Option<Scope>,
         is_last: bool,
     },
+    /// A function that runs inside is asked.
+    Inside,
     Refuse(DropReason),
 }
 
@@ -130,7 +132,7 @@ impl Actions {
                 let mut found = all.filter(|action| is_it(action));
                 found.next().filter(|_| found.next().is_none())
             }
-            AtHop::End { .. } | AtHop::Refuse(_) => None,
+            AtHop::End { .. } | AtHop::Inside | AtHop::Refuse(_) => None,
         }
     }
 

@@ -71,6 +71,9 @@ impl Maker<'_> {
         place: usize,
         to: &InstanceTable,
     ) -> AtHop {
+        if to.inside.is_some() {
+            return AtHop::Inside;
+        }
         let action = match to.place {
             InstancePlace::There(node) if self.path.encapsulation.is_source_route() => {
                 self.route(position, hop, node, place)

@@ -30,6 +30,9 @@ pub(crate) enum Effect {
     Asked { port: PortIndex, start: PathPosition, away: WhenAway },
     /// Of a hop's instances, the one with this index.
     Chosen { position: PathPosition, instance: usize, flow_hash: u64 },
+    /// The local instance with this number, which is inside, was asked: the rules that it met, and the name by which it
+    /// ends there, if it does.
+    Judged { position: PathPosition, local: u32, rules: Vec<String>, ends: Option<DropReason> },
     /// The chosen instance with this index is dead and passed by.
     Bypassed { position: PathPosition, instance: usize },
     /// The proxy's memory knew its flow by this key.

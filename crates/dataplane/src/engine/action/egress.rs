@@ -17,7 +17,7 @@ use crate::engine::account::updates::CounterUpdate;
 use crate::engine::encap::{self, Detoured, Header, RouteHeader, Template};
 use crate::engine::packet::PortSlot;
 use crate::engine::packet::digests::Digests;
-use crate::engine::packet::index::NetworkIndex;
+use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::packet::segments::Segments;
 use crate::engine::state::link_board::Use;
 use crate::engine::state::proxy_flows::{Key, Payer, ProxyFlows, Visit};
@@ -363,7 +363,10 @@ impl Executor<'_, '_> {
     fn replicate(&mut self, work: Work, index: NetworkIndex, from: Source) {
         let tables = self.context.tables;
         let network = tables.network(index);
-        let ports = network.ports.iter().filter(|port| !tables.is_same_machine(from, **port));
+        let may_hear = |port: &&PortIndex| {
+            !tables.port(**port).is_inside() && !tables.is_same_machine(from, **port)
+        };
+        let ports = network.ports.iter().filter(may_hear);
         let nodes = network.members.iter().filter(|_| from != Source::Tunnel);
         let nodes = nodes.map(|node| ActionRef::Network(index, *node));
         let exits = ports.map(|port| ActionRef::Port(*port)).chain(nodes);

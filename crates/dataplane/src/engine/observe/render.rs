@@ -14,7 +14,7 @@ use catena_model::explain::{
 use catena_model::id::ChainId;
 use catena_model::program::{HopKind, WhenAway};
 use catena_model::topology::PortNumber;
-use catena_model::{NodeName, TunnelKind};
+use catena_model::{DropReason, NodeName, TunnelKind};
 use catena_wire::nsh::UserContext;
 use catena_wire::{ethernet, ipv4, ipv6, udp};
 use std::collections::BTreeMap;
@@ -124,6 +124,9 @@ impl Renderer<'_> {
                 self.forwarded(*position, *instance, *flow_hash)
             }
             Effect::Bypassed { position, instance } => self.bypassed(*position, *instance),
+            Effect::Judged { position, local, rules, ends } => {
+                self.judged((*position, *local), rules, *ends)
+            }
             Effect::Recalled { port, position } => self.recalled(*port, *position, false),
             Effect::Returned { port, position } => self.recalled(*port, *position, true),
             Effect::OwnTraffic { port } => ExplainAction::OwnTraffic { port: self.port(*port) },
@@ -230,6 +233,24 @@ impl Renderer<'_> {
             position: describe::position(self.tables, position),
             function: entry.name.clone(),
             instance: entry.instances[instance].name.clone(),
+        }
+    }
+
+    fn judged(
+        &self,
+        (position, local): (PathPosition, u32),
+        rules: &[String],
+        ends: Option<DropReason>,
+    ) -> ExplainAction {
+        let place = self.tables.positions.place(position);
+        let path = self.tables.path(place.path);
+        let local = path.local_instances.get(local as usize);
+        ExplainAction::Judged {
+            position: describe::position(self.tables, position),
+            function: path.entry.hops[usize::from(place.hop)].name.clone(),
+            instance: local.map_or_else(String::new, |local| local.name.clone()),
+            rules: rules.to_vec(),
+            ends,
         }
     }
 

@@ -121,6 +121,7 @@ impl Translator<'_> {
             Effect::Leaves(_) => return Err(Declined::Replicated),
             Effect::Asked { .. } => return Err(Declined::NotSetUp),
             Effect::Sliced { .. } => return Err(Declined::Slices),
+            Effect::Judged { .. } => return Err(Declined::BundledFunction),
             Effect::Bypassed { .. } => return Err(Declined::Bypassed),
             Effect::Returned { .. } => return Err(Declined::AwareFunction),
             Effect::OwnTraffic { .. } => return Err(Declined::OwnTraffic),

@@ -172,7 +172,8 @@ impl Rehearsal {
     ) -> Option<Packet> {
         let (mut notes, mut out) = (Vec::new(), Output::default());
         let trace = Trace::listening(&mut notes);
-        let passing = Passing { trace, is_asked: true, ..Passing::default() };
+        let asks = Some(&live.functions);
+        let passing = Passing { trace, is_asked: true, asks, ..Passing::default() };
         self.engine.forward_vector(now_ns, iter::once(packet), &mut self.pool, &mut out, passing);
         let mut left = Left::of(out, &mut self.engine, &mut self.pool);
         let mut positions = BTreeMap::new();

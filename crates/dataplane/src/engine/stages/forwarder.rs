@@ -11,9 +11,9 @@ use crate::engine::encap::{self, Carried, PathPosition};
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::state::affinity::FlowAffinity;
 use crate::engine::tables::Tables;
-use crate::engine::tables::path::{HopTable, InstancePlace, PathTable};
+use crate::engine::tables::path::{HopTable, Inside, InstancePlace, PathTable};
 use crate::engine::vector::decision::{ActionRef, Decision, Verdict};
-use crate::engine::vector::{Source, Step, Work};
+use crate::engine::vector::{InsideVisit, Source, Step, Work};
 use catena_model::DropReason;
 use catena_model::program::{HopKind, PROXY_MAC};
 use catena_model::resource::FailurePolicy;
@@ -31,8 +31,13 @@ pub(crate) fn forward(
     'works: while index < vector.len() {
         let at = index;
         index += 1;
-        let Step::OnPath { mut position, mut network } = vector[at].step else { continue };
-        let mut by_tunnel = context.slots.is_from_node(vector[at].owner);
+        let (mut position, mut network, mut by_tunnel) = match vector[at].step {
+            Step::OnPath { position, network } => {
+                (position, network, context.slots.is_from_node(vector[at].owner))
+            }
+            Step::Passed { position, network } => (position, network, false),
+            _ => continue,
+        };
         loop {
             position = tap::pass(vector, at, position, by_tunnel, context);
             while let Some(next) = pass_by(&vector[at], position, by_tunnel, context) {
@@ -103,7 +108,14 @@ pub(crate) fn reach(
         if by_tunnel && turn != Turn::Detour && matches!(to, InstancePlace::There(_)) {
             return Err(DropReason::PositionElsewhere);
         }
-        let (flow, tables) = (work.view.flow, context.tables);
+        let tables = context.tables;
+        if let (InstancePlace::Here { local, .. }, Some(inside)) =
+            (to, hop.instances[instance].inside)
+        {
+            let Inside { function, is_backward } = inside;
+            return Ok(Step::Inside(InsideVisit { position, function, is_backward, local }));
+        }
+        let flow = work.view.flow;
         let place = tables.positions.place(position);
         let (number, action) = context.actions.to_instance((place.path, place.hop), instance)?;
         if let Some(memory) = action.memory() {
@@ -114,9 +126,10 @@ pub(crate) fn reach(
             }
         }
         let (action, epoch) = (ActionRef::Hop(number), context.epoch);
-        Ok(Decision { action, position, destination: None, epoch })
+        let decision = Decision { action, position, destination: None, epoch };
+        Ok(Step::Decided(Verdict::Forward(decision)))
     });
-    work.step = Step::Decided(decided.map_or_else(Verdict::Drop, Verdict::Forward));
+    work.step = decided.unwrap_or_else(|reason| Step::Decided(Verdict::Drop(reason)));
 }
 
 /// The position of a packet that an instance gets here, or passes by: what is left of its source route leads on from

@@ -10,6 +10,7 @@ pub(crate) mod detour;
 pub(crate) mod flooding;
 pub(crate) mod forwarder;
 pub(crate) mod fragments;
+pub(crate) mod functions;
 pub(crate) mod prober;
 pub(crate) mod proxy;
 pub(crate) mod receive;

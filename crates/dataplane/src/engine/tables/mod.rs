@@ -2,6 +2,7 @@
 //! program says, nothing of packets; immutable once compiled.
 
 pub(crate) mod balance;
+pub(crate) mod bundles;
 pub(crate) mod classifier;
 pub(crate) mod compile;
 pub(crate) mod dependency;
@@ -19,6 +20,7 @@ use crate::engine::collections::short_keys::ShortKeys;
 use crate::engine::encap::{PathPosition, Positions, Written};
 use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
 use crate::engine::vector::Source;
+use bundles::Bundles;
 use catena_model::discovery::DiscoveryKey;
 use catena_model::entry::Entries;
 use catena_model::id::PortId;
@@ -61,6 +63,8 @@ pub struct Tables {
     pub(crate) exits: Arc<Exits>,
     pub(crate) positions: Positions,
     pub(crate) paths: Slab<PathTable>,
+    /// The functions that run inside.
+    pub(crate) bundles: Bundles,
     /// Paths that functions of this node rewrite packets on.
     pub(crate) rewritten: u32,
     /// Paths that users of slices pass who may be on other paths later, or were before.
@@ -130,6 +134,7 @@ impl Tables {
             exits: Arc::default(),
             positions: Positions::default(),
             paths: Slab::default(),
+            bundles: Bundles::default(),
             rewritten: 0,
             takers: OrdSet::new(),
             watched: Slab::default(),
@@ -139,6 +144,11 @@ impl Tables {
             slice_order: OnceLock::new(),
             descent: Descent::root(),
         }
+    }
+
+    /// Makes the functions that run inside ahead, one of each for each engine: who makes tables has time to.
+    pub fn prepare_functions(&self, engines: usize) {
+        self.bundles.iter().for_each(|bundle| bundle.prepare(engines));
     }
 
     /// The blueprint that the program is part of.

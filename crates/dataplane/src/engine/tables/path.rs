@@ -191,8 +191,19 @@ pub(crate) struct InstanceTable {
     pub(crate) seed: u64,
     pub(crate) weight: u32,
     pub(crate) place: InstancePlace,
+    /// The function that it is, where it runs inside; none: it is reached by its ports.
+    pub(crate) inside: Option<Inside>,
     /// Index into the watched instances of this node.
     pub(crate) watch: Option<u32>,
+}
+
+/// A function inside the data plane, as a path meets it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inside {
+    /// The number of its bundle.
+    pub(crate) function: u32,
+    /// The path leads through it against the order of its ports.
+    pub(crate) is_backward: bool,
 }
 
 /// Where an instance is.

@@ -6,7 +6,7 @@ use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use catena_model::PathId;
 use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::program::{PortEntry, PortRole, RewriteEntry};
-use catena_model::resource::{Attachment, Encapsulation};
+use catena_model::resource::{Attachment, Encapsulation, InterfaceRef};
 use catena_wire::scalar::MacAddr;
 use imbl::OrdSet;
 use std::net::IpAddr;
@@ -33,7 +33,10 @@ impl Default for PortTable {
             network: NetworkId(Uuid::nil()),
             mac: MacAddr::default(),
             role: PortRole::Endpoint,
-            attachment: Attachment { namespace: None, interface: String::new() },
+            attachment: Attachment::Interface(InterfaceRef {
+                namespace: None,
+                interface: String::new(),
+            }),
             own_sources: None,
         };
         let (entry, network) = (Arc::new(entry), NetworkIndex::default());
@@ -162,6 +165,11 @@ impl PortTable {
     /// The encapsulations of the instances that send from it.
     pub(crate) fn speaks(&self, encapsulation: Encapsulation) -> bool {
         self.uses.speaks.contains(&encapsulation)
+    }
+
+    /// Is there a function of the data plane behind it, and no interface?
+    pub(crate) fn is_inside(&self) -> bool {
+        self.entry.attachment == Attachment::Inside
     }
 
     /// Does no instance send any encapsulation from it?

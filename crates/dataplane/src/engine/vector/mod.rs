@@ -32,6 +32,10 @@ pub(crate) enum Step {
     FromFunction(PortIndex),
     /// On a path; `network` is where its Ethernet addresses have a meaning, if anywhere here.
     OnPath { position: PathPosition, network: Option<NetworkIndex> },
+    /// At a function inside the data plane.
+    Inside(InsideVisit),
+    /// Come out of one, on its path again, as [`Self::OnPath`].
+    Passed { position: PathPosition, network: Option<NetworkIndex> },
     /// Ordinary traffic of a tenant network.
     Ordinary { network: NetworkIndex, from: Source },
     /// From a function's port, with a chain header in this encapsulation behind its Ethernet
@@ -49,6 +53,18 @@ pub(crate) enum Step {
     Absorbed,
     /// Nothing left but to do it.
     Decided(Verdict),
+}
+
+/// A packet's visit to a function inside the data plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InsideVisit {
+    pub(crate) position: PathPosition,
+    /// The number of its bundle.
+    pub(crate) function: u32,
+    /// The path leads through it against the order of its ports.
+    pub(crate) is_backward: bool,
+    /// Index into the path's local instances.
+    pub(crate) local: u32,
 }
 
 /// A place kept in a lane, until the packet is held.

@@ -8,7 +8,7 @@ use catena_io::{Buffer, BufferPool, LocalPort, Port};
 use catena_model::account::NodeCounters;
 use catena_model::id::{NetworkId, PortId};
 use catena_model::program::{Location, MacEntry, NetworkEntry, PortEntry, PortRole, Underlay};
-use catena_model::resource::Attachment;
+use catena_model::resource::{Attachment, InterfaceRef};
 use catena_model::{BlueprintNumber, NodeName, NodeProgram};
 use catena_wire::scalar::{MacAddr, Vni};
 use std::collections::BTreeMap;
@@ -53,7 +53,8 @@ fn program(number: u64) -> NodeProgram {
     });
     for port in 0..PORTS {
         let (id, name) = (port_id(port), format!("p{port}"));
-        let attachment = Attachment { namespace: None, interface: name.clone() };
+        let attachment =
+            Attachment::Interface(InterfaceRef { namespace: None, interface: name.clone() });
         let (mac, role) = (mac(port), PortRole::Endpoint);
         let own_sources = None;
         let entry = PortEntry { id, name, network, mac, role, attachment, own_sources };

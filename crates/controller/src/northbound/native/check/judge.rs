@@ -98,6 +98,12 @@ impl Trail {
                 chosen.instance.clone_from(instance);
                 self.visits.push(chosen.clone());
             }
+            // What runs inside is visited, and left, in one step.
+            ExplainAction::Judged { instance, .. } => {
+                chosen.instance.clone_from(instance);
+                self.visits.push(chosen.clone());
+                self.returns += 1;
+            }
             ExplainAction::Recalled { .. } => self.returns += 1,
             ExplainAction::Encapsulated { to, added_bytes, .. } => {
                 self.sent.push((node.clone(), to.clone(), *added_bytes));
@@ -120,6 +126,7 @@ fn path_after(action: &ExplainAction) -> Option<PathId> {
         | ExplainAction::Finished { path, .. } => Some(*path),
         ExplainAction::Forwarded { position, .. }
         | ExplainAction::Bypassed { position, .. }
+        | ExplainAction::Judged { position, .. }
         | ExplainAction::Recalled { position, .. } => Some(position.path),
         _ => None,
     }

@@ -9,7 +9,7 @@ use crate::engine::packet::index::{NodeIndex, UNTOLD_NETWORK};
 use crate::engine::tables::Tables;
 use crate::engine::tables::names::{Name, Names, ProbedAt, Referrer, short};
 use crate::engine::tables::path::{
-    HopTable, InstancePlace, InstanceTable, LocalInstance, PathTable, WatchedInstance,
+    HopTable, Inside, InstancePlace, InstanceTable, LocalInstance, PathTable, WatchedInstance,
 };
 use crate::engine::tables::port::{BareShare, PortShare, Sharer};
 use catena_model::id::{InstanceId, NetworkId, PortId};
@@ -30,6 +30,7 @@ impl Following<'_> {
             [&self.former.entries, self.entries].iter().any(|all| all.paths.contains_key(id))
         });
         self.turned.paths.extend(there);
+        self.follow_members()?;
         let turned: Vec<PathId> = self.turned.paths.iter().copied().collect();
         let mut seen = BTreeSet::new();
         for id in &turned {
@@ -56,6 +57,25 @@ impl Following<'_> {
         }
         for id in turned {
             self.turn_users(id);
+        }
+        Ok(())
+    }
+
+    /// The bundled functions that paths need now. A path whose functions are others is made anew.
+    fn follow_members(&mut self) -> Result<(), CompileError> {
+        let members = edits(&self.former.entries.members, &self.entries.members);
+        let named = members.iter().map(|((path, ..), ..)| *path);
+        self.turned.paths.extend(named.filter(|path| {
+            [&self.former.entries, self.entries].iter().any(|all| all.paths.contains_key(path))
+        }));
+        let all = [&self.former.entries.members, &self.entries.members];
+        let have_members = |path: &PathId| {
+            let range = (*path, 0, 0)..=(*path, u16::MAX, u8::MAX);
+            all.iter().any(|members| members.range(range.clone()).next().is_some())
+        };
+        if !members.is_empty() || self.turned.paths.iter().any(have_members) {
+            let Tables { bundles, node, choice_seed, .. } = &self.next;
+            self.next.bundles = bundles.following(node, self.entries, *choice_seed)?;
         }
         Ok(())
     }
@@ -329,16 +349,29 @@ fn hop_table(number: u16, hop: &HopEntry, tables: &Tables, path: &mut PathTable)
     for entry in &hop.instances {
         let is_here = entry.node == *node;
         let (ingress, egress) = (names.port(entry.ingress), names.port(entry.egress));
-        let is_probed = is_here && is_watched(hop) && ingress.is_some() && egress.is_some();
+        let inside = inside(number, entry, tables, path.id).filter(|_| is_here);
+        let has_ports = ingress.is_some() && egress.is_some();
+        let is_probed = is_here && is_watched(hop) && has_ports && inside.is_none();
         let watch = names.watches.get(&entry.id).copied().filter(|_| is_probed);
         instances.push(InstanceTable {
             seed: rendezvous::seed(entry.id),
             weight: entry.weight,
-            place: instance_place(number, hop.kind, entry, tables, &path.local_instances),
+            place: match (inside, ingress, egress) {
+                // What is inside comes back at once: it may stand at many hops.
+                (Some(_), Some(ingress), Some(egress)) => InstancePlace::Here {
+                    ingress,
+                    egress,
+                    ingress_mac: entry.ingress_mac,
+                    speaks: None,
+                    local: u32::try_from(path.local_instances.len()).unwrap_or(u32::MAX),
+                },
+                _ => instance_place(number, hop.kind, entry, tables, &path.local_instances),
+            },
+            inside,
             watch,
         });
         if is_here {
-            let shares = shares(hop, entry, names, path);
+            let shares = shares((hop, inside.is_some()), entry, names, path);
             path.shares.extend(shares);
             path.local_instances.push(LocalInstance {
                 hop: number,
@@ -361,8 +394,20 @@ fn hop_table(number: u16, hop: &HopEntry, tables: &Tables, path: &mut PathTable)
     }
 }
 
+/// The function that an instance is at a hop, where it runs inside.
+fn inside(hop: u16, one: &InstanceEntry, tables: &Tables, path: PathId) -> Option<Inside> {
+    let member = tables.entries.members.get(&(path, hop, 0))?;
+    let function = tables.bundles.number(&(one.id, member.configuration))?;
+    Some(Inside { function, is_backward: member.is_backward })
+}
+
 /// What an instance of this node wants of its ports. `path`: as far as it is made.
-fn shares(hop: &HopEntry, one: &InstanceEntry, names: &Names, path: &PathTable) -> [PortShare; 2] {
+fn shares(
+    (hop, is_inside): (&HopEntry, bool),
+    one: &InstanceEntry,
+    names: &Names,
+    path: &PathTable,
+) -> [PortShare; 2] {
     let siblings = [names.port(one.ingress), names.port(one.egress)];
     let into = PortShare {
         port: one.ingress,
@@ -371,7 +416,7 @@ fn shares(hop: &HopEntry, one: &InstanceEntry, names: &Names, path: &PathTable) 
         siblings,
         bare: None,
     };
-    let is_bare = one.speaks.is_none() && hop.kind == HopKind::Through;
+    let is_bare = one.speaks.is_none() && hop.kind == HopKind::Through && !is_inside;
     let is_known = |share: &PortShare| share.port == one.egress && share.bare.is_some();
     let bare = is_bare.then(|| BareShare {
         is_first: !path.shares.iter().any(is_known),

@@ -18,7 +18,7 @@ use catena_model::program::{
     TupleField,
 };
 use catena_model::resource::{
-    Attachment, Encapsulation, FailurePolicy, IpFamily, Transport, TuplePattern,
+    Attachment, Encapsulation, FailurePolicy, InterfaceRef, IpFamily, Transport, TuplePattern,
 };
 use catena_model::slice::SlicePlace;
 use catena_model::{BlueprintNumber, NodeName, PathId, SliceId};
@@ -118,7 +118,10 @@ fn edit_port(entries: &mut Entries, dice: &mut Dice, is_gone: bool) {
             network: NetworkId(uuid(dice.below(3))),
             mac: mac(number),
             role: if dice.one_in(2) { PortRole::Endpoint } else { PortRole::Function },
-            attachment: Attachment { namespace: None, interface: String::new() },
+            attachment: Attachment::Interface(InterfaceRef {
+                namespace: None,
+                interface: String::new(),
+            }),
             own_sources: dice.one_in(2).then(Vec::new),
         };
         entries.ports.insert(id, Arc::new(port));

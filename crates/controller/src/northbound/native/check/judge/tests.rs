@@ -34,6 +34,7 @@ fn record() -> PathRecord {
         chain_name: "web".into(),
         encapsulation: Encapsulation::Nsh,
         hops: FUNCTIONS.iter().map(hop).collect(),
+        members: Vec::new(),
         destination: NetworkId(Uuid::nil()),
         leads_to: Vec::new(),
         rules: Vec::new(),

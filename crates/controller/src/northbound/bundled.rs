@@ -1,0 +1,233 @@
+//! The instances of functions that come with Catena: made, kept and removed as a template says, in the words of
+//! ports and pairs that everybody else uses for theirs. Knows names and places; refuses to know what a function does.
+
+use super::networking_sfc::{InsidePort, PortRefusal, inside_port};
+use super::quotas::Quotas;
+use crate::declared::Draft;
+use catena_model::id::{InstanceId, NetworkId, PortId};
+use catena_model::resource::{
+    Attachment, FunctionTemplate, Instance, Label, Port, Runs, ServiceFunction,
+};
+use catena_model::{NodeName, ProjectId};
+use catena_nf::registry::{self, Surroundings};
+use catena_plan::IndexedIntent;
+use catena_store::StoreError;
+use serde_json::{Map, Value};
+use std::fmt::Display;
+use uuid::Uuid;
+
+/// Networks that ports of an instance may be in: that by which packets come, and that by which they go.
+const NETWORKS_MAX: usize = 2;
+
+/// Why it cannot be arranged.
+pub(super) enum Refusal {
+    /// The template is wrong, or does not fit what is declared: why, and what to do.
+    Template(String),
+    /// A port cannot be made.
+    Port(PortRefusal),
+    Store(StoreError),
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+fn wrong(what: impl Display) -> Refusal {
+    Refusal::Template(what.to_string())
+}
+
+/// Is it an instance that was made here?
+pub(super) fn is_inside(intent: &IndexedIntent, instance: &Instance) -> bool {
+    [instance.ingress, instance.egress].iter().any(|port| {
+        let port = intent.ports.get(port);
+        port.is_some_and(|port| port.attachment == Some(Attachment::Inside))
+    })
+}
+
+/// Is the template one that Catena carries out, and can a function be made of it?
+fn check(template: &FunctionTemplate) -> Result<(), Refusal> {
+    let Some(configuration) = template.configuration() else { return Ok(()) };
+    registry::make(&configuration, &Surroundings::default()).map(|_| ()).map_err(wrong)
+}
+
+/// Gives a function the instances that its template asks for, and puts it into the draft.
+pub(super) fn arrange(
+    draft: &mut Draft,
+    quotas: &Quotas,
+    mut function: ServiceFunction,
+) -> Result<(), Refusal> {
+    let template = function.template.as_ref();
+    let bundled = template.filter(|template| matches!(template.runs, Runs::Bundled(_))).cloned();
+    if bundled.is_none() && template.is_some_and(|template| !template.config.is_empty()) {
+        return Err(wrong(
+            "'config' is what a bundled function is told; this template runs something else",
+        ));
+    }
+    let intent = draft.intent();
+    let own = function.instances.iter().filter_map(|id| intent.instances.get(id)).cloned();
+    let (made, others): (Vec<Instance>, Vec<Instance>) =
+        own.partition(|one| is_inside(intent, one));
+    let Some(template) = bundled else {
+        function.instances.retain(|id| made.iter().all(|one| one.id != *id));
+        draft.put(function)?;
+        made.into_iter().for_each(|instance| remove(draft, &instance));
+        return Ok(());
+    };
+    if let Some(other) = others.first() {
+        return Err(wrong(format!(
+            "function '{}' has the instance '{}' that somebody else runs; take it out of the port pair group, or give \
+             the bundled function a name of its own",
+            function.name(),
+            other.name(),
+        )));
+    }
+    check(&template)?;
+    let networks = networks(intent, &function.label.project, &template)?;
+    let names = names(&function, &template);
+    let mut kept = Vec::with_capacity(names.len());
+    for (place, name) in names.iter().enumerate() {
+        let node = template.on.iter().nth(place % template.on.len().max(1)).cloned();
+        let former = made.get(place).cloned();
+        let wanted = Wanted { name, node, networks: &networks, project: &function.label.project };
+        kept.push(instance(draft, quotas, former, &wanted)?);
+    }
+    let left = made.into_iter().skip(names.len());
+    function.instances = kept;
+    draft.put(function)?;
+    left.for_each(|instance| remove(draft, &instance));
+    Ok(())
+}
+
+/// Removes what was made for a function that goes.
+pub(super) fn remove_all(draft: &mut Draft, function: &ServiceFunction) {
+    let intent = draft.intent();
+    let own = function.instances.iter().filter_map(|id| intent.instances.get(id));
+    let made: Vec<Instance> = own.filter(|one| is_inside(intent, one)).cloned().collect();
+    made.into_iter().for_each(|instance| remove(draft, &instance));
+}
+
+fn remove(draft: &mut Draft, instance: &Instance) {
+    draft.remove::<Instance>(instance.id);
+    draft.remove::<Port>(instance.ingress);
+    draft.remove::<Port>(instance.egress);
+}
+
+/// How instances are called: as their function where there is one of them.
+fn names(function: &ServiceFunction, template: &FunctionTemplate) -> Vec<String> {
+    let name = function.name();
+    match template.instances.max(1) {
+        1 => vec![name],
+        several => (1..=several).map(|number| format!("{name}-{number}")).collect(),
+    }
+}
+
+/// The networks of its ports.
+fn networks(
+    intent: &IndexedIntent,
+    project: &ProjectId,
+    template: &FunctionTemplate,
+) -> Result<Vec<NetworkId>, Refusal> {
+    let own = || intent.networks.values().filter(|network| network.label.project == *project);
+    if template.networks.len() > NETWORKS_MAX {
+        return Err(wrong(format!(
+            "'networks' names {}; ports of an instance are in one, or in one by which packets come and another by \
+             which they go",
+            template.networks.len()
+        )));
+    }
+    if template.networks.is_empty() {
+        let mut all = own();
+        return match (all.next(), all.next()) {
+            (Some(only), None) => Ok(vec![only.id]),
+            (None, _) => {
+                Err(wrong("there is no network that its ports could be in; make one first"))
+            }
+            _ => Err(wrong(
+                "there are several networks that its ports could be in; name one, as in 'networks: [left]'",
+            )),
+        };
+    }
+    let find = |name: &String| {
+        let mut found = own().filter(|one| one.label.name == *name || one.id.to_string() == *name);
+        match (found.next(), found.next()) {
+            (Some(only), None) => Ok(only.id),
+            (None, _) => Err(wrong(format!(
+                "there is no network '{name}' in the project of the function; 'networks' names those of its ports"
+            ))),
+            _ => Err(wrong(format!(
+                "several networks are called '{name}'; name one by its identity"
+            ))),
+        }
+    };
+    let mut found: Vec<NetworkId> = template.networks.iter().map(find).collect::<Result<_, _>>()?;
+    found.dedup();
+    Ok(found)
+}
+
+/// How an instance is to be.
+struct Wanted<'w> {
+    name: &'w str,
+    node: Option<NodeName>,
+    networks: &'w [NetworkId],
+    project: &'w ProjectId,
+}
+
+/// Makes an instance, or what is there already what it is to be.
+fn instance(
+    draft: &mut Draft,
+    quotas: &Quotas,
+    former: Option<Instance>,
+    wanted: &Wanted<'_>,
+) -> Result<InstanceId, Refusal> {
+    let known = |id: PortId, draft: &Draft| draft.intent().ports.get(&id).cloned();
+    let ends = former.as_ref().map(|one| [one.ingress, one.egress]);
+    let mut ports = Vec::with_capacity(wanted.networks.len());
+    for (place, network) in wanted.networks.iter().enumerate() {
+        let end = ends.and_then(|ends| ends.get(place).copied());
+        let there = end.and_then(|id| known(id, draft)).filter(|port| port.network == *network);
+        let is_own = |port: &Port| !ports.contains(&port.id);
+        let port = match there.filter(is_own) {
+            Some(port) => Port { node: wanted.node.clone(), ..port },
+            None => {
+                let suffix = if place == 0 { "" } else { "-out" };
+                let label = label(format!("{}{suffix}", wanted.name), wanted.project);
+                let asked = InsidePort {
+                    network: *network,
+                    label,
+                    machine: wanted.name.to_owned(),
+                    node: wanted.node.clone(),
+                };
+                inside_port(draft.intent(), quotas, asked).map_err(Refusal::Port)?
+            }
+        };
+        ports.push(port.id);
+        draft.put(port)?;
+    }
+    let (Some(ingress), Some(egress)) = (ports.first().copied(), ports.last().copied()) else {
+        return Err(wrong("its ports are in no network"));
+    };
+    let made = former.clone().unwrap_or_else(|| Instance {
+        id: InstanceId(Uuid::new_v4()),
+        label: label(wanted.name.to_owned(), wanted.project),
+        ingress,
+        egress,
+        speaks: None,
+        weight: 1,
+        is_draining: false,
+        declared: Value::Object(Map::new()),
+    });
+    let instance = Instance { ingress, egress, ..made };
+    let id = instance.id;
+    draft.put(instance)?;
+    for left in ends.into_iter().flatten().filter(|port| !ports.contains(port)) {
+        draft.remove::<Port>(left);
+    }
+    Ok(id)
+}
+
+fn label(name: String, project: &ProjectId) -> Label {
+    let description = "Made from the template of its function.".to_owned();
+    Label { name, description, project: project.clone() }
+}

@@ -1,0 +1,390 @@
+//! Functions that come with Catena, inside the data plane: asks each about the packets that are at it, and does what
+//! it says. Knows which packets are asked about together and how each of them is counted; refuses to know what a
+//! function does, and where packets go from behind it.
+//!
+//! Nothing is remembered of a packet that is asked about: it has never left.
+
+use super::{forwarder, segmentation};
+use crate::engine::account::updates::CounterUpdate;
+use crate::engine::action::context::Context;
+use crate::engine::action::effects::Effect;
+use crate::engine::encap;
+use crate::engine::packet::parse;
+use crate::engine::state::affinity::FlowAffinity;
+use crate::engine::state::functions::{ERRORS, Functions, Running};
+use crate::engine::tables::path::{LocalInstance, PathTable};
+use crate::engine::vector::decision::Verdict;
+use crate::engine::vector::{InsideVisit, Source, Step, Work};
+use catena_io::Offload;
+use catena_model::DropReason;
+use catena_model::account::{Created, Volume};
+use catena_nf::carry_out;
+use catena_nf::function::Answer;
+use catena_nf::outcome::{DropCause, Generated, GeneratedKind, Outcomes, Patch, Verdict as Says};
+use catena_nf::packet::{Direction, Metadata, Packet, Time};
+use catena_wire::field::UpperChecksum;
+use catena_wire::frame::Network;
+use catena_wire::segment::complete_checksum;
+use std::ops::Range;
+
+/// How functions are reached.
+pub(crate) enum Access<'f> {
+    /// They decide, and remember.
+    Live(&'f mut Functions),
+    /// Somebody asks what they would do; nothing changes.
+    Asked(&'f Functions),
+}
+
+/// Takes packets on paths through forwarder and functions in turns, until none is at a function any more. A turn
+/// takes each a hop further at least, so it ends with the longest path.
+pub(crate) fn forward(
+    vector: &mut Vec<Work>,
+    affinity: &mut FlowAffinity,
+    access: &mut Access<'_>,
+    context: &mut Context<'_>,
+) {
+    forwarder::forward(vector, affinity, context);
+    while ask(vector, access, context) {
+        forwarder::forward(vector, affinity, context);
+    }
+}
+
+/// Asks about all packets that are at functions, in their order; false: none was.
+fn ask(vector: &mut Vec<Work>, access: &mut Access<'_>, context: &mut Context<'_>) -> bool {
+    let is_inside = |work: &Work| matches!(work.step, Step::Inside(_));
+    if !vector.iter().any(is_inside) {
+        return false;
+    }
+    prepare(vector, access, context);
+    let mut made = Vec::new();
+    let mut from = 0;
+    while let Some(ahead) = vector.get(from..).and_then(|rest| rest.iter().position(is_inside)) {
+        let start = from + ahead;
+        let Step::Inside(first) = vector[start].step else { break };
+        let is_with = |work: &&Work| match work.step {
+            Step::Inside(other) => other.is_asked_with(&first),
+            _ => false,
+        };
+        let end = start + vector[start..].iter().take_while(is_with).count();
+        match access {
+            // A probe finds the way through functions, and is none of their affairs.
+            _ if context.is_probe => {
+                for work in &mut vector[start..end] {
+                    tell(work, Vec::new, None, context);
+                    pass(work, context);
+                }
+            }
+            Access::Live(functions) => {
+                let batch = Batch { works: &mut vector[start..end], first, made: &mut made };
+                decide(batch, functions, context);
+            }
+            Access::Asked(functions) => {
+                vector[start..end].iter_mut().for_each(|work| rehearse(work, functions, context));
+            }
+        }
+        from = end;
+    }
+    vector.append(&mut made);
+    true
+}
+
+/// Makes packets what their functions take: as on the wire, where they want that. What is no IP is asked nobody about.
+fn prepare(vector: &mut Vec<Work>, access: &Access<'_>, context: &mut Context<'_>) {
+    let functions = match access {
+        Access::Live(functions) => &**functions,
+        Access::Asked(functions) => *functions,
+    };
+    let (mut index, mut room) = (0, Vec::new());
+    while index < vector.len() {
+        let at = index;
+        index += 1;
+        let Step::Inside(visit) = vector[at].step else { continue };
+        if !matches!(vector[at].view.network, Network::Ipv4 | Network::Ipv6) {
+            pass(&mut vector[at], context);
+        } else if functions.get(visit.function).is_some_and(Running::cuts) {
+            if vector[at].buffer.offload.segmentation.is_some() {
+                index = at + segmentation::segment(vector, at, &mut room, context, |_, _, _| {});
+            } else if let Err(reason) = close(&mut vector[at]) {
+                vector[at].drop(reason);
+            }
+        }
+    }
+}
+
+/// Finishes an open checksum.
+fn close(work: &mut Work) -> Result<(), DropReason> {
+    let Some(open) = work.buffer.offload.checksum else { return Ok(()) };
+    // The sum covers all that is there, so padding must go first.
+    work.buffer.truncate(work.view.end as usize);
+    complete_checksum(work.buffer.bytes_mut(), open.start, open.offset)
+        .map_err(|_| DropReason::UnsupportedOffload)?;
+    work.buffer.offload = Offload::default();
+    Ok(())
+}
+
+/// How the checksum of a packet's upper layer stands. In a tunnel of its sender's the open one is the inner packet's.
+fn upper(work: &Work) -> UpperChecksum {
+    let open = work.buffer.offload.checksum;
+    match open.filter(|open| work.view.l4_offset == Some(open.start)) {
+        Some(_) => UpperChecksum::Open,
+        None => UpperChecksum::Closed,
+    }
+}
+
+/// As the function sees it.
+fn packet(work: &Work) -> Packet<'_> {
+    let link_bytes = u64::from(work.view.l3_offset);
+    let wire_bytes = match work.buffer.offload.segmentation {
+        Some(_) => work.volume.bytes.saturating_sub(work.volume.packets * link_bytes),
+        None => u64::from(work.view.end).saturating_sub(link_bytes),
+    };
+    Packet {
+        frame: work.buffer.bytes(),
+        view: work.view,
+        upper: upper(work),
+        wire_packets: u32::try_from(work.volume.packets).unwrap_or(u32::MAX),
+        wire_bytes,
+        metadata: Metadata::default(),
+    }
+}
+
+/// The instance that a packet is at.
+fn instance<'t>(
+    visit: &InsideVisit,
+    context: &Context<'t>,
+) -> Option<(&'t PathTable, &'t LocalInstance)> {
+    let path = context.tables.path(context.tables.positions.place(visit.position).path);
+    path.local_instances.get(visit.local as usize).map(|local| (path, local))
+}
+
+/// Tells whoever listens what a function says of a packet.
+fn tell(
+    work: &Work,
+    rules: impl FnOnce() -> Vec<String>,
+    ends: Option<DropReason>,
+    context: &mut Context<'_>,
+) {
+    if let Step::Inside(visit) = work.step {
+        let InsideVisit { position, local, .. } = visit;
+        context.trace.note(work.copy, || Effect::Judged { position, local, rules: rules(), ends });
+    }
+}
+
+/// Puts a packet on the position behind its function.
+fn pass(work: &mut Work, context: &mut Context<'_>) {
+    let Step::Inside(visit) = work.step else { return };
+    let Some((_, local)) = instance(&visit, context) else {
+        return work.drop(DropReason::NoInstance);
+    };
+    if let Some(path_ref) = work.path {
+        context.count(work.copy, CounterUpdate::Delivered(path_ref, visit.local), work.volume);
+    }
+    if local.is_tap {
+        // It has looked on; nothing goes on from it.
+        work.step = Step::Decided(Verdict::Consume);
+        return;
+    }
+    if let Some(path_ref) = work.path {
+        context.count(work.copy, CounterUpdate::Returned(path_ref, visit.local), work.volume);
+    }
+    let network = local.egress.and_then(|port| context.tables.port(port).addressed_in());
+    let position = encap::next(&context.tables.positions, visit.position);
+    work.step = Step::Passed { position, network };
+}
+
+/// The same, or its end there.
+fn settle(work: &mut Work, ends: Option<DropReason>, context: &mut Context<'_>) {
+    pass(work, context);
+    if let Some(reason) = ends.filter(|_| matches!(work.step, Step::Passed { .. })) {
+        work.drop(reason);
+    }
+}
+
+const fn reason_of(says: Says) -> Option<DropReason> {
+    match says {
+        Says::Pass => None,
+        Says::Drop(DropCause::Rule(_)) => Some(DropReason::FunctionDenied),
+        Says::Drop(DropCause::Full) => Some(DropReason::FunctionFull),
+    }
+}
+
+/// Packets that are asked about together, and what is made because of them.
+struct Batch<'b> {
+    works: &'b mut [Work],
+    first: InsideVisit,
+    made: &'b mut Vec<Work>,
+}
+
+/// Asks a function, and does what it says.
+fn decide(batch: Batch<'_>, functions: &mut Functions, context: &mut Context<'_>) {
+    let Batch { works, first, made } = batch;
+    let now = Time(context.now_ns);
+    let direction = first.direction();
+    let failed = |works: &mut [Work], context: &mut Context<'_>| {
+        works.iter_mut().for_each(|work| settle(work, Some(DropReason::FunctionFailed), context));
+    };
+    let Some((running, mut asking)) = functions.parts(first.function) else {
+        return failed(works, context);
+    };
+    let asked = works.len();
+    asking.ask(works.iter().map(packet), |packets, outcomes| {
+        running.function.process(now, direction, packets, outcomes);
+    });
+    if let Err(fault) = running.checked(asked, asking.outcomes) {
+        tracing::error!(function = running.name(), "it breaks its profile: {fault}");
+        return failed(works, context);
+    }
+    let outcomes = &*asking.outcomes;
+    generate(works, (running, outcomes), (&first, made), context);
+    change(works, outcomes);
+    for (work, says) in works.iter_mut().zip(outcomes.verdicts()) {
+        if !matches!(work.step, Step::Inside(_)) {
+            continue;
+        }
+        let rules = || match says {
+            Says::Drop(DropCause::Rule(rule)) => vec![running.rule(*rule)],
+            Says::Drop(DropCause::Full) | Says::Pass => Vec::new(),
+        };
+        let ends = reason_of(*says);
+        tell(work, rules, ends, context);
+        settle(work, ends, context);
+    }
+}
+
+/// Changes packets that go on: what a packet ends with needs no change. One that cannot be changed as it is said ends.
+fn change(works: &mut [Work], outcomes: &Outcomes) {
+    let goes_on = |at: u32| outcomes.verdicts().get(at as usize) == Some(&Says::Pass);
+    let mut rest = outcomes.patches();
+    while let Some((at, _)) = rest.first() {
+        let count = rest.iter().take_while(|(other, _)| other == at).count();
+        let (own, others) = rest.split_at(count);
+        rest = others;
+        if let Some(work) = works.get_mut(*at as usize).filter(|_| goes_on(*at)) {
+            patch(work, own.iter().map(|(_, patch)| patch));
+        }
+    }
+    for (at, place) in outcomes.replaced().iter().filter(|(at, _)| goes_on(*at)) {
+        if let Some(work) = works.get_mut(*at as usize) {
+            replace(work, outcomes, place.clone());
+        }
+    }
+}
+
+fn patch<'p>(work: &mut Work, patches: impl IntoIterator<Item = &'p Patch>) {
+    let (view, upper) = (work.view, upper(work));
+    // No tunnel of 5G is open here, so nobody asks for what one would say.
+    let mut metadata = Metadata::default();
+    let frame = (work.buffer.bytes_mut(), &view);
+    if carry_out::apply(patches, frame, upper, &mut metadata).is_err() {
+        return work.drop(DropReason::FunctionFailed);
+    }
+    look_again(work);
+}
+
+fn replace(work: &mut Work, outcomes: &Outcomes, place: Range<usize>) {
+    if !work.buffer.fill(outcomes.bytes(place)) {
+        return work.drop(DropReason::FunctionFailed);
+    }
+    work.buffer.offload = Offload::default();
+    work.volume.bytes = work.buffer.len() as u64;
+    look_again(work);
+}
+
+/// Reads a packet that is another now.
+fn look_again(work: &mut Work) {
+    match parse::parse_frame(work.buffer.bytes()) {
+        Ok(view) => work.view = view,
+        Err(_) => work.drop(DropReason::FunctionFailed),
+    }
+}
+
+/// Sends what a function has made on its way: back to where packets come from, as ordinary traffic. Errors are made as
+/// many as there may be, however many packets of whoever ask for one.
+fn generate(
+    works: &[Work],
+    (running, outcomes): (&mut Running, &Outcomes),
+    (first, made): (&InsideVisit, &mut Vec<Work>),
+    context: &mut Context<'_>,
+) {
+    for (at, generated) in outcomes.generated() {
+        let Some(cause) = works.get(*at as usize) else { continue };
+        let is_error = generated.kind == GeneratedKind::Unreachable;
+        if is_error && !running.errors.take(&ERRORS, Time(context.now_ns)) {
+            running.errors_withheld += 1;
+            continue;
+        }
+        let frame = outcomes.bytes(generated.frame.clone());
+        let volume = Volume { packets: 1, bytes: frame.len() as u64 };
+        context.count(cause.copy, CounterUpdate::Created(cause.owner, Created::Function), volume);
+        match make(cause, (generated, frame), first, context) {
+            Ok(work) => made.push(work),
+            Err(reason) => context.counters.dropped(cause.owner, None, reason, 1),
+        }
+    }
+}
+
+/// A packet that a function has made because of another.
+fn make(
+    cause: &Work,
+    (generated, frame): (&Generated, &[u8]),
+    visit: &InsideVisit,
+    context: &mut Context<'_>,
+) -> Result<Work, DropReason> {
+    // On its path it would be a packet that has never entered there; no kind makes any.
+    if generated.direction == visit.direction() {
+        return Err(DropReason::FunctionFailed);
+    }
+    let view = parse::parse_frame(frame)?;
+    let (_, local) = instance(visit, context).ok_or(DropReason::NoInstance)?;
+    let port = local.ingress.ok_or(DropReason::UnknownPort)?;
+    let network = context.tables.port(port).network;
+    let mut buffer = context.take_buffer(cause.owner).ok_or(DropReason::BuffersExhausted)?;
+    if !buffer.fill(frame) {
+        context.pool.put(buffer);
+        return Err(DropReason::BuffersExhausted);
+    }
+    buffer.offload = Offload::default();
+    Ok(Work {
+        flow_hash: parse::flow_hash(&view, context.tables.choice_seed),
+        buffer,
+        view,
+        volume: Volume { packets: 1, bytes: frame.len() as u64 },
+        path: None,
+        slice: None,
+        copy: cause.copy.saturating_add(1),
+        new_destination: None,
+        step: Step::Ordinary { network, from: Source::Proxy },
+        ..*cause
+    })
+}
+
+/// What a function would do with a packet, done to this copy of it.
+fn rehearse(work: &mut Work, functions: &Functions, context: &mut Context<'_>) {
+    let Step::Inside(visit) = work.step else { return };
+    let Some(running) = functions.get(visit.function) else {
+        return settle(work, Some(DropReason::FunctionFailed), context);
+    };
+    let now = Time(context.now_ns);
+    let Answer { verdict, patches, rules } =
+        running.function.ask(now, visit.direction(), &packet(work));
+    let ends = reason_of(verdict);
+    tell(work, || rules.iter().map(|rule| running.rule(*rule)).collect(), ends, context);
+    if ends.is_none() && !patches.is_empty() {
+        patch(work, &patches);
+    }
+    if matches!(work.step, Step::Inside(_)) {
+        settle(work, ends, context);
+    }
+}
+
+impl InsideVisit {
+    /// Which way it goes through its function.
+    const fn direction(&self) -> Direction {
+        if self.is_backward { Direction::Backward } else { Direction::Forward }
+    }
+
+    /// Are both asked about at once?
+    fn is_asked_with(&self, other: &Self) -> bool {
+        (self.function, self.is_backward) == (other.function, other.is_backward)
+    }
+}

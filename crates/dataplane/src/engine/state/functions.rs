@@ -1,0 +1,284 @@
+//! The bundled functions that run inside: their values, and what they have left behind of one batch. Knows how a
+//! value takes over from another of its instance; refuses to know packets' ways.
+
+use crate::engine::tables::bundles::{Bundle, Bundles};
+use catena_model::account::{FunctionCounters, RuleHits};
+use catena_model::id::InstanceId;
+use catena_model::limits::{
+    FUNCTION_ERRORS_BURST, FUNCTION_ERRORS_PER_SECOND, FUNCTION_RULES_TOLD_MAX,
+};
+use catena_nf::bucket::Bucket;
+use catena_nf::function::StateEntry;
+use catena_nf::outcome::Outcomes;
+use catena_nf::packet::{Packet, Time};
+use catena_nf::profile::Profile;
+use catena_nf::{Function, check};
+use catena_rules::rule_set::Limit;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// How many ICMP errors a function's rejections may cause.
+pub(crate) const ERRORS: Limit = Limit {
+    rate: FUNCTION_ERRORS_PER_SECOND,
+    period_s: 1,
+    burst: FUNCTION_ERRORS_BURST,
+    is_over: false,
+};
+/// How often time passes for functions, in nanoseconds.
+const ELAPSE_NS: u64 = 100_000_000;
+
+/// A function that runs.
+pub(crate) struct Running {
+    bundle: Arc<Bundle>,
+    /// By which number packets name it.
+    number: u32,
+    pub(crate) function: Box<dyn Function>,
+    /// ICMP errors that may still be made.
+    pub(crate) errors: Bucket,
+    pub(crate) errors_withheld: u64,
+    pub(crate) events: u64,
+    pub(crate) messages: u64,
+}
+
+impl Running {
+    fn start(bundle: &Arc<Bundle>) -> Option<Self> {
+        Some(Self {
+            bundle: Arc::clone(bundle),
+            number: 0,
+            function: bundle.take()?,
+            errors: Bucket::new(&ERRORS),
+            errors_withheld: 0,
+            events: 0,
+            messages: 0,
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.bundle.name
+    }
+
+    /// Is each packet to be as on the wire?
+    pub(crate) fn cuts(&self) -> bool {
+        let profile: &Profile = self.function.profile();
+        // A packet in the place of a super-frame would be one in the place of many.
+        !profile.takes_super_frames || profile.replaces
+    }
+
+    /// Do these outcomes of so many packets keep to the profile? Counts what they tell.
+    pub(crate) fn checked(
+        &mut self,
+        asked: usize,
+        outcomes: &Outcomes,
+    ) -> Result<(), check::Fault> {
+        check::outcomes(self.function.profile(), asked, outcomes)?;
+        self.events += outcomes.events().len() as u64;
+        self.messages += outcomes.handed_out().len() as u64;
+        Ok(())
+    }
+
+    fn is_of(&self, instance: InstanceId) -> bool {
+        self.bundle.key.0 == instance
+    }
+
+    /// Takes over what another value of the instance knows: all of it, or what has changed since it did so last.
+    fn follow(&mut self, other: &mut Self, all: bool) {
+        let mut entries: Vec<StateEntry> = Vec::new();
+        other.function.export(all, &mut entries);
+        self.function.import(&entries);
+    }
+
+    fn export(&self) -> FunctionCounters {
+        let mut counts = Vec::new();
+        self.function.report(&mut counts);
+        let hits = (0..).zip(counts).filter(|(_, count)| count.packets > 0);
+        let mut rules: Vec<RuleHits> = hits
+            .map(|(number, count)| RuleHits {
+                rule: self.rule(number),
+                packets: count.packets,
+                bytes: count.bytes,
+            })
+            .collect();
+        let rules_untold = rules.len().saturating_sub(FUNCTION_RULES_TOLD_MAX);
+        rules.truncate(FUNCTION_RULES_TOLD_MAX);
+        FunctionCounters {
+            instance: self.bundle.key.0,
+            name: self.bundle.name.clone(),
+            configuration: self.bundle.key.1,
+            rules,
+            rules_untold: rules_untold as u64,
+            events: self.events,
+            messages: self.messages,
+            errors_withheld: self.errors_withheld,
+        }
+    }
+
+    /// A rule in its writer's words.
+    pub(crate) fn rule(&self, number: u32) -> String {
+        let words = self.function.rule_in_words(number);
+        words.unwrap_or_else(|| format!("rule {number}"))
+    }
+}
+
+/// All that run, by the number of their bundle.
+#[derive(Default)]
+pub(crate) struct Functions {
+    running: Vec<Option<Running>>,
+    /// Of each instance with several values: the one that was asked last, which knows all that there is to know.
+    newest: BTreeMap<InstanceId, u32>,
+    elapsed_ns: u64,
+    // Working memory, kept so that no batch allocates.
+    outcomes: Outcomes,
+    packets: Vec<Packet<'static>>,
+}
+
+impl fmt::Debug for Functions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.export()).finish()
+    }
+}
+
+impl Functions {
+    /// Lines up with new tables: a function that stays goes on; one that comes takes over what its instance
+    /// knows under another configuration.
+    pub(crate) fn align(&mut self, bundles: &Bundles) {
+        let slots = bundles.slots();
+        let mut left: Vec<(u32, Running)> = Vec::new();
+        self.running.resize_with(self.running.len().max(slots.len()), || None);
+        for (number, place) in (0..).zip(&mut self.running) {
+            let wanted = slots.get(number as usize).and_then(Option::as_ref);
+            let is_it = |running: &Running| wanted.is_some_and(|one| one.key == running.bundle.key);
+            if !place.as_ref().is_some_and(is_it) {
+                left.extend(place.take().map(|running| (number, running)));
+            }
+        }
+        for (number, bundle) in slots.iter().enumerate() {
+            let is_there = self.running.get(number).is_some_and(Option::is_some);
+            let Some(bundle) = bundle.as_ref().filter(|_| !is_there) else { continue };
+            let Some(mut fresh) = Running::start(bundle) else { continue };
+            let instance = bundle.key.0;
+            let newest = self.newest.get(&instance).copied();
+            let all = self.running.iter_mut().flatten();
+            let mut others: Vec<&mut Running> = all.filter(|one| one.is_of(instance)).collect();
+            // Of several values of an instance one is the newest; a single one is that anyway.
+            let known = others.iter().position(|one| Some(one.number) == newest).unwrap_or(0);
+            if let Some(other) = others.get_mut(known) {
+                fresh.follow(other, true);
+            } else if let Some((_, other)) = left.iter_mut().find(|(_, one)| one.is_of(instance)) {
+                fresh.follow(other, true);
+            }
+            fresh.number = u32::try_from(number).unwrap_or(u32::MAX);
+            if let Some(place) = self.running.get_mut(number) {
+                *place = Some(fresh);
+            }
+        }
+        for (number, mut gone) in left {
+            let instance = gone.bundle.key.0;
+            if self.newest.get(&instance) == Some(&number) {
+                self.newest.remove(&instance);
+                let all = self.running.iter_mut().flatten();
+                all.filter(|one| one.is_of(instance)).for_each(|one| one.follow(&mut gone, true));
+            }
+        }
+        self.note_siblings();
+    }
+
+    /// Which instances have several values, while a changed path comes and the former drains.
+    fn note_siblings(&mut self) {
+        let mut values: BTreeMap<InstanceId, Vec<u32>> = BTreeMap::new();
+        for running in self.running.iter().flatten() {
+            values.entry(running.bundle.key.0).or_default().push(running.number);
+        }
+        values.retain(|_, numbers| numbers.len() > 1);
+        self.newest.retain(|instance, _| values.contains_key(instance));
+        for (instance, numbers) in values {
+            if let Some(first) = numbers.first() {
+                self.newest.entry(instance).or_insert(*first);
+            }
+        }
+    }
+
+    /// Brings a function to what its instance knows under another configuration: both work on one state.
+    fn catch_up(&mut self, number: u32) {
+        let Some(instance) = self.get(number).map(|running| running.bundle.key.0) else { return };
+        let Some(newest) = self.newest.get_mut(&instance).filter(|newest| **newest != number)
+        else {
+            return;
+        };
+        let former = std::mem::replace(newest, number) as usize;
+        let number = number as usize;
+        if let Ok([one, other]) = self.running.get_disjoint_mut([number, former])
+            && let (Some(one), Some(other)) = (one, other)
+        {
+            one.follow(other, false);
+        }
+    }
+
+    pub(crate) fn get(&self, number: u32) -> Option<&Running> {
+        self.running.get(number as usize)?.as_ref()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.running.iter().all(Option::is_none)
+    }
+
+    /// The function with a number, knowing all that its instance does, with room for what it is asked and answers.
+    pub(crate) fn parts(&mut self, number: u32) -> Option<(&mut Running, Asking<'_>)> {
+        if !self.newest.is_empty() {
+            self.catch_up(number);
+        }
+        let running = self.running.get_mut(number as usize)?.as_mut()?;
+        Some((running, Asking { outcomes: &mut self.outcomes, packets: &mut self.packets }))
+    }
+
+    /// Lets time pass, and answers when it wants to be called again; none: there are no functions.
+    pub(crate) fn elapse(&mut self, now_ns: u64) -> Option<u64> {
+        if self.is_empty() {
+            return None;
+        }
+        if now_ns.saturating_sub(self.elapsed_ns) >= ELAPSE_NS {
+            self.elapsed_ns = now_ns;
+            for running in self.running.iter_mut().flatten() {
+                running.function.elapse(Time(now_ns), &mut self.outcomes);
+                if let Err(fault) = running.checked(0, &self.outcomes) {
+                    tracing::error!(
+                        function = running.bundle.name,
+                        "it breaks its profile: {fault}"
+                    );
+                }
+            }
+        }
+        Some(self.elapsed_ns + ELAPSE_NS)
+    }
+
+    /// What each has counted; of an instance with several values the newest.
+    pub(crate) fn export(&self) -> Vec<FunctionCounters> {
+        let is_told = |running: &&Running| {
+            let newest = self.newest.get(&running.bundle.key.0);
+            newest.is_none_or(|newest| *newest == running.number)
+        };
+        self.running.iter().flatten().filter(is_told).map(Running::export).collect()
+    }
+}
+
+/// Room for one batch.
+pub(crate) struct Asking<'f> {
+    pub(crate) outcomes: &'f mut Outcomes,
+    packets: &'f mut Vec<Packet<'static>>,
+}
+
+impl Asking<'_> {
+    /// Asks a function about packets.
+    pub(crate) fn ask<'p>(
+        &mut self,
+        packets: impl Iterator<Item = Packet<'p>>,
+        ask: impl FnOnce(&[Packet<'_>], &mut Outcomes),
+    ) {
+        let mut batch: Vec<Packet<'p>> = std::mem::take(self.packets);
+        batch.extend(packets);
+        ask(&batch, self.outcomes);
+        batch.clear();
+        // The room stays, without any packet in it.
+        *self.packets = batch.into_iter().map(|_| unreachable!("it is empty")).collect();
+    }
+}

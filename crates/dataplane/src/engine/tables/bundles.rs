@@ -1,0 +1,149 @@
+//! The bundled functions of this node: which instance runs which configuration, and by which number the engine
+//! knows it. Knows how long each is needed; refuses to know what a function does.
+
+use crate::engine::error::{CompileError, at_most};
+use catena_model::bundle::ConfigurationId;
+use catena_model::entry::Entries;
+use catena_model::id::InstanceId;
+use catena_model::limits::NODE_FUNCTIONS_MAX;
+use catena_model::{NodeName, PathId};
+use catena_nf::registry::{self, Surroundings};
+use catena_nf::{Function, profile::Profile, profile::StateScope};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is one: the same instance with another configuration is another.
+pub(crate) type BundleKey = (InstanceId, ConfigurationId);
+
+/// A bundled function of this node.
+pub(crate) struct Bundle {
+    pub(crate) key: BundleKey,
+    /// The instance's name, for people.
+    pub(crate) name: String,
+    pub(crate) profile: Profile,
+    made: Made,
+}
+
+/// How values of it are made: whoever makes tables has time to, whoever forwards has none.
+struct Made {
+    entries: Entries,
+    surroundings: Surroundings,
+    ready: Mutex<Vec<Box<dyn Function>>>,
+}
+
+impl fmt::Debug for Bundle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Bundle").field(&self.key).finish()
+    }
+}
+
+impl Bundle {
+    fn new(
+        key: BundleKey,
+        name: &str,
+        entries: &Entries,
+        surroundings: Surroundings,
+    ) -> Result<Self, String> {
+        let first = make(key.1, entries, &surroundings)?;
+        let profile = *first.profile();
+        let made = Made { entries: entries.clone(), surroundings, ready: Mutex::new(vec![first]) };
+        Ok(Self { key, name: name.to_owned(), profile, made })
+    }
+
+    /// Makes values ahead, one for each engine that will ask.
+    pub(crate) fn prepare(&self, engines: usize) {
+        let mut ready = self.made.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        while ready.len() < engines {
+            let Ok(value) = make(self.key.1, &self.made.entries, &self.made.surroundings) else {
+                return;
+            };
+            ready.push(value);
+        }
+    }
+
+    /// A value of its own for an engine; none: it cannot be made, which its tables would have said.
+    pub(crate) fn take(&self) -> Option<Box<dyn Function>> {
+        let ready = self.made.ready.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        ready.or_else(|| make(self.key.1, &self.made.entries, &self.made.surroundings).ok())
+    }
+}
+
+fn make(
+    id: ConfigurationId,
+    entries: &Entries,
+    surroundings: &Surroundings,
+) -> Result<Box<dyn Function>, String> {
+    let entry = entries.configurations.get(&id);
+    let entry = entry.ok_or("its configuration is not in the program")?;
+    registry::make(&entry.configuration, surroundings).map_err(|error| error.to_string())
+}
+
+/// All of them. A number stays that of its bundle as long as some path needs it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bundles {
+    numbers: BTreeMap<BundleKey, u32>,
+    all: Vec<Option<Arc<Bundle>>>,
+    /// Those whose state reaches beyond a flow, so that one engine must see all packets.
+    pub(crate) wide: u32,
+}
+
+impl Bundles {
+    /// Those that the paths of a program need, as this node runs them.
+    pub(crate) fn following(
+        &self,
+        node: &NodeName,
+        entries: &Entries,
+        seed: u64,
+    ) -> Result<Self, CompileError> {
+        let mut needed: BTreeMap<BundleKey, (&str, PathId)> = BTreeMap::new();
+        for member in entries.members.values() {
+            let path = entries.paths.get(&member.path);
+            let hop = path.and_then(|path| path.hops.get(usize::from(member.hop)));
+            for instance in hop.into_iter().flat_map(|hop| &hop.instances) {
+                if instance.node == *node {
+                    let key = (instance.id, member.configuration);
+                    needed.insert(key, (&instance.name, member.path));
+                }
+            }
+        }
+        at_most("bundled functions", needed.len(), NODE_FUNCTIONS_MAX)?;
+        let mut next = self.clone();
+        for (key, number) in &self.numbers {
+            if !needed.contains_key(key) {
+                next.numbers.remove(key);
+                next.all[*number as usize] = None;
+            }
+        }
+        for (key, (name, path)) in needed {
+            if next.numbers.contains_key(&key) {
+                continue;
+            }
+            let surroundings = Surroundings { seed, ..Surroundings::default() };
+            let bundle = Bundle::new(key, name, entries, surroundings)
+                .map_err(|why| CompileError::Function { function: name.to_owned(), path, why })?;
+            let free = next.all.iter().position(Option::is_none);
+            let number = free.unwrap_or(next.all.len());
+            next.all.resize(next.all.len().max(number + 1), None);
+            next.all[number] = Some(Arc::new(bundle));
+            next.numbers.insert(key, u32::try_from(number).unwrap_or(u32::MAX));
+        }
+        let is_wide = |bundle: &&Arc<Bundle>| bundle.profile.state > StateScope::Flow;
+        next.wide = next.iter().filter(is_wide).count().try_into().unwrap_or(u32::MAX);
+        Ok(next)
+    }
+
+    /// By which number the engine knows it.
+    pub(crate) fn number(&self, key: &BundleKey) -> Option<u32> {
+        self.numbers.get(key).copied()
+    }
+
+    /// By number, as far as they are taken.
+    pub(crate) fn slots(&self) -> &[Option<Arc<Bundle>>] {
+        &self.all
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Bundle>> {
+        self.all.iter().flatten()
+    }
+}

@@ -1,0 +1,95 @@
+//! The functions that come with Catena, each by its name: how one is made of its configuration.
+//!
+//! Knows which kinds there are and the form of their configurations. Refuses to know what a kind does.
+
+mod firewall;
+mod monitor;
+#[cfg(test)]
+mod tests;
+
+use crate::Function;
+use catena_model::bundle::Configuration;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+
+/// A kind of function.
+pub struct Kind {
+    /// What configurations and people call it.
+    pub name: &'static str,
+    make: fn(&str, &Surroundings) -> Result<Box<dyn Function>, ConfigError>,
+}
+
+/// All kinds.
+pub const KINDS: &[Kind] = &[
+    Kind { name: "firewall", make: firewall::make },
+    Kind { name: "monitor", make: monitor::make },
+];
+
+/// What is known where a function runs, beside its configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// A number by which flows are filed, which no sender can guess.
+    pub seed: u64,
+    /// When its time starts, in seconds since 1970.
+    pub epoch_seconds: u64,
+}
+
+/// Why no function can be made of a configuration, for whoever wrote it: what, why, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError(String);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// The kinds that there are, for messages.
+#[must_use]
+pub fn names() -> String {
+    let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+    names.join(", ")
+}
+
+/// A function as its configuration says.
+///
+/// # Errors
+/// When there is no such kind, or its configuration is wrong.
+pub fn make(
+    configuration: &Configuration,
+    surroundings: &Surroundings,
+) -> Result<Box<dyn Function>, ConfigError> {
+    let kind = KINDS.iter().find(|kind| kind.name == configuration.kind).ok_or_else(|| {
+        ConfigError(format!(
+            "there is no bundled function '{}'; there are {}",
+            configuration.kind,
+            names()
+        ))
+    })?;
+    (kind.make)(&configuration.config, surroundings).map_err(|ConfigError(what)| {
+        ConfigError(format!("the {}'s configuration: {what}", kind.name))
+    })
+}
+
+/// A file whose text is part of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// Its name, for messages.
+    name: String,
+    /// What is in it.
+    text: String,
+}
+
+/// The settings of a kind.
+fn settings<S: DeserializeOwned>(config: &str) -> Result<S, ConfigError> {
+    serde_json::from_str(config).map_err(|error| {
+        // Its places are those of a text that nobody has written.
+        let told = error.to_string();
+        let what = told.split(" at line ").next().unwrap_or_default().to_owned();
+        ConfigError(format!("{what}; the book's page of this function lists what it may be told"))
+    })
+}

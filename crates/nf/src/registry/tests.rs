@@ -1,0 +1,54 @@
+use super::*;
+
+fn refusal(kind: &str, config: &str) -> String {
+    let configuration = Configuration { kind: kind.into(), config: config.into() };
+    match make(&configuration, &Surroundings::default()) {
+        Ok(_) => panic!("{kind} {config} was taken"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn each_kind_is_made_of_its_configuration() {
+    let rules = "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -i wan -p tcp -m tcp --dport 23 -j DROP\nCOMMIT\n";
+    let config = serde_json::json!({
+        "file": {"name": "edge.iptables", "text": rules},
+        "interfaces": {"wan": "out"},
+    });
+    for (kind, config, drops) in
+        [("firewall", config.to_string(), true), ("monitor", r#"{"domain": 7}"#.to_owned(), false)]
+    {
+        let configuration = Configuration { kind: kind.into(), config };
+        let made = make(&configuration, &Surroundings::default()).unwrap();
+        assert_eq!(made.profile().drops, drops, "{kind}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_told_in_its_writers_words() {
+    let rules = |line: &str| {
+        let text = format!("*filter\n:FORWARD ACCEPT [0:0]\n{line}\nCOMMIT\n");
+        serde_json::json!({"file": {"name": "edge.iptables", "text": text}}).to_string()
+    };
+    for (kind, config, parts) in [
+        ("router", "{}".to_owned(), ["'router'", "firewall, monitor"]),
+        ("firewall", "{}".to_owned(), ["missing field `file`", "page of this function"]),
+        (
+            "firewall",
+            rules("-A FORWARD -m u32 --u32 1 -j DROP"),
+            ["edge.iptables line 3", "unsupported: skip"],
+        ),
+        ("firewall", rules("-A FORWARD -i eth7 -j DROP"), ["edge.iptables line 3", "eth7"]),
+        (
+            "monitor",
+            r#"{"ipfix": "collector:4739"}"#.to_owned(),
+            ["collector:4739", "nf run monitor"],
+        ),
+        ("monitor", r#"{"idle": 3}"#.to_owned(), ["unknown field `idle`", "idle_seconds"]),
+        ("monitor", r#"{"idle_seconds": 0}"#.to_owned(), ["1 s at least", "monitor"]),
+    ] {
+        let told = refusal(kind, &config);
+        assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+        assert!(!told.contains("column"), "{told}");
+    }
+}
