@@ -5,6 +5,7 @@ use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::output::{Format, block, say, table, tell};
 use catena_client::{Client, Kind};
+use catena_model::account::{FunctionCounters, RuleHits};
 use catena_model::resource::{FailurePolicy, Runs};
 use catena_model::status::{Condition, FunctionReport, InstanceReport, InstanceUse};
 use clap::{Subcommand, ValueEnum};
@@ -194,6 +195,31 @@ fn show_function(function: &FunctionReport) {
     }
     for known in &function.conditions {
         say!("{}", condition(known));
+    }
+    function.counters.iter().for_each(show_counters);
+}
+
+/// The rules of an instance that packets have met.
+fn show_counters(counters: &FunctionCounters) {
+    let FunctionCounters { name, rules, rules_untold, events, errors_withheld, .. } = counters;
+    if rules.is_empty() {
+        say!("{name}: no packet has met a rule");
+    } else {
+        let mut table = table(["rule", "packets", "bytes"]);
+        for RuleHits { rule, packets, bytes } in rules {
+            table.add_row([rule.clone(), packets.to_string(), bytes.to_string()]);
+        }
+        say!("{name}");
+        block(table);
+    }
+    if *rules_untold > 0 {
+        say!("{name}: {rules_untold} further rules that packets have met are not told");
+    }
+    if *events > 0 {
+        say!("{name}: told of {events} packets");
+    }
+    if *errors_withheld > 0 {
+        say!("{name}: {errors_withheld} ICMP errors not made, as there were too many in a second");
     }
 }
 

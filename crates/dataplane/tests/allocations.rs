@@ -17,6 +17,7 @@ use catena_dataplane::engine::{
     Engine, EngineConfig, Output, Packet, PortSlot, TunnelKind, VECTOR_PACKETS_MAX,
 };
 use catena_io::{BufferPool, CountingAllocator, PartialChecksum};
+use catena_model::bundle::Configuration;
 use catena_model::program::{
     PROXY_MAC, SliceEntry, SliceMatch, SlicePathEntry, SlicePolicy, SliceRate,
 };
@@ -180,6 +181,9 @@ fn town() -> Town {
     town.chain("safe", safe, &[&["v2"], &["v4"]], &rules(5_007));
     let classic = Encapsulation::SourceRouteClassic80;
     town.chain("classic", classic, &[&["v2"], &["v4"]], &rules(5_008));
+    town.function("v6", 1, (CUSTOMER, INTERNAL));
+    town.bundled.insert(("v6".into(), String::new()), firewall());
+    town.chain("inside", Encapsulation::Nsh, &[&["v6"], &["v4"]], &rules(5_010));
     town.chain("tapped", Encapsulation::Nsh, &[&["v2"], &["v4"]], &rules(5_005)).taps = vec![0];
     let (id, path, like) = (SliceId(Uuid::from_u128(1)), PathId(500_000), town.chains[0].path);
     let teids = TeidRange::new(Teid(USERS.0), Teid(USERS.1)).unwrap();
@@ -199,6 +203,14 @@ fn town() -> Town {
     town
 }
 
+/// A firewall that follows connections, and drops some.
+fn firewall() -> Configuration {
+    let text = "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -m conntrack --ctstate ESTABLISHED -j ACCEPT\n\
+                -A FORWARD -p udp -m udp --sport 40001 -j DROP\nCOMMIT\n";
+    let config = serde_json::json!({"file": {"name": "edge.iptables", "text": text}});
+    Configuration { kind: "firewall".into(), config: config.to_string() }
+}
+
 /// A packet of a user behind his GTP-U header (3GPP TS 29.281, section 5.1).
 fn of_user(town: &Town, teid: u32, flow: u16) -> Vec<u8> {
     let outer = packet(town, PLAIN_PORT);
@@ -213,7 +225,7 @@ fn of_user(town: &Town, teid: u32, flow: u16) -> Vec<u8> {
 /// Every kind of packet: chained and not, both families, TCP and UDP, and those that end by name.
 fn kinds(town: &Town) -> Vec<(Vec<u8>, Option<u16>)> {
     let mut kinds = Vec::new();
-    for port in (5_001..=5_009).chain([PLAIN_PORT]) {
+    for port in (5_001..=5_010).chain([PLAIN_PORT]) {
         for (is_v6, protocol) in
             [(false, IpProtocol::UDP), (false, IpProtocol::TCP), (true, IpProtocol::UDP)]
         {

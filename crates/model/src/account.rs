@@ -375,7 +375,7 @@ pub struct NodeCounters {
     /// Each instance of the node that is watched.
     #[serde(default)]
     pub health: Vec<InstanceHealth>,
-    /// Each bundled function of the node.
+    /// Bundled functions of the node that somebody has asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionCounters>,
     /// What was forgotten for want of room.

@@ -5,7 +5,7 @@ use crate::account::{NodeCounters, SliceCounters};
 use crate::check::{CheckQuestion, Sighting};
 use crate::dump::StateDump;
 use crate::explain::{CatchRequest, CaughtPacket, ExplainReply, ExplainRequest};
-use crate::id::{ChainId, PortId, SliceId};
+use crate::id::{ChainId, InstanceId, PortId, SliceId};
 use crate::program::SliceEntry;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -18,6 +18,9 @@ pub struct CounterScope {
     pub chains: BTreeSet<ChainId>,
     /// These ports.
     pub ports: BTreeSet<PortId>,
+    /// The bundled functions that these instances are: nobody is told of them who does not ask for them.
+    #[serde(default)]
+    pub functions: BTreeSet<InstanceId>,
 }
 
 impl CounterScope {
@@ -25,6 +28,7 @@ impl CounterScope {
     pub fn extend(&mut self, other: Self) {
         self.chains.extend(other.chains);
         self.ports.extend(other.ports);
+        self.functions.extend(other.functions);
     }
 }
 

@@ -1,6 +1,6 @@
 //! How things stand, in the words that API, CLI and tests share.
 
-use crate::account::{ChainCounters, NodeCounters, PortCounters};
+use crate::account::{ChainCounters, FunctionCounters, NodeCounters, PortCounters};
 use crate::drop_reason::DropReason;
 use crate::id::{
     BlueprintNumber, ChainId, FunctionId, GraphId, InstanceId, NodeName, PathId, PortId,
@@ -320,6 +320,10 @@ pub struct FunctionReport {
     /// What holds of it, and what does not.
     #[serde(default)]
     pub conditions: Vec<Condition>,
+    /// What its instances have counted, where they are bundled functions whose nodes answer; told of one function
+    /// alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<FunctionCounters>,
 }
 
 /// Something that should hold of a resource.

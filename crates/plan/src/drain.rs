@@ -52,7 +52,7 @@ impl Asked {
     #[must_use]
     pub fn scope(&self) -> CounterScope {
         let ports = self.links.iter().map(|number| number.link_id()).collect();
-        CounterScope { chains: self.chains.clone(), ports }
+        CounterScope { chains: self.chains.clone(), ports, ..CounterScope::default() }
     }
 }
 

@@ -10,6 +10,7 @@ mod alone;
 mod bad_input;
 mod building;
 mod bump;
+mod bundled;
 mod capture;
 mod chaos;
 mod clean_ends;

@@ -150,6 +150,7 @@ fn only(mut counters: NodeCounters, of: Option<&CounterScope>) -> NodeCounters {
         counters.chains.retain(|counted| of.chains.contains(&counted.chain));
         counters.ports.retain(|counted| of.ports.contains(&counted.port));
         counters.links.retain(|counted| of.ports.contains(&counted.port));
+        counters.functions.retain(|counted| of.functions.contains(&counted.instance));
     }
     counters
 }

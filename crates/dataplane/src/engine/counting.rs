@@ -18,8 +18,8 @@ impl Engine {
     pub fn counters_of(&self, of: Option<&CounterScope>) -> NodeCounters {
         let mut counters = self.counters.export(&self.config.node, &self.tables, &self.slots, of);
         counters.health = self.health.report();
-        if of.is_none() {
-            counters.functions = self.functions.export();
+        if let Some(of) = of {
+            counters.functions = self.functions.export(|instance| of.functions.contains(instance));
         }
         counters.setups = self.setup_counters(of);
         let lives = counters.links.iter().filter_map(|link| PortNumber::of_link(link.port));

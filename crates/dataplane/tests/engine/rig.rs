@@ -587,6 +587,7 @@ fn check_scope(node: &Node, all: &NodeCounters) {
     let of = CounterScope {
         chains: chain.map(|counted| counted.chain).into_iter().collect(),
         ports: ports.map(|counted| counted.port).collect(),
+        ..CounterScope::default()
     };
     let mut expected = all.clone();
     expected.chains.retain(|counted| of.chains.contains(&counted.chain));

@@ -2,6 +2,7 @@
 //! in a few lines and cut into one program per node as the planner would.
 
 use catena_dataplane::engine::Tables;
+use catena_model::bundle::{Configuration, ConfigurationEntry, MemberEntry};
 use catena_model::classifier::{Field, FieldMatch};
 use catena_model::discovery::DiscoveryKey;
 use catena_model::entry::Program;
@@ -106,6 +107,9 @@ pub(crate) struct Town {
     pub(crate) instances: Vec<Instance>,
     /// Names of instances whose function is declared to keep MACs.
     pub(crate) keeping: BTreeSet<String>,
+    /// Names of instances that run inside, and what they are made of by the chain that meets them; by no name: in all
+    /// others.
+    pub(crate) bundled: BTreeMap<(String, String), Configuration>,
     pub(crate) chains: Vec<Chain>,
     pub(crate) pins: Vec<PinEntry>,
     /// Known at every node, as the chains are.
@@ -295,6 +299,34 @@ impl Town {
         }
     }
 
+    /// The port is that of an instance that runs inside.
+    fn is_inside(&self, port: &str) -> bool {
+        let (machine, _) = port.split_once('.').unwrap_or((port, ""));
+        self.bundled.keys().any(|(name, _)| name == machine)
+    }
+
+    fn add_members(&self, node: usize, chain: &Chain, program: &mut NodeProgram) {
+        for (hop, instances) in (0..).zip(&chain.hops) {
+            let of = |chain: &str| self.bundled.get(&(instances[0].clone(), chain.to_owned()));
+            let Some(configuration) = of(&chain.name).or_else(|| of("")).cloned() else { continue };
+            let at = |name: &String| self.ports[self.instance(name).1.ingress].node;
+            if instances.iter().all(|name| at(name) != node) {
+                continue;
+            }
+            program.members.push(MemberEntry {
+                path: PathId(chain.path),
+                hop,
+                member: 0,
+                is_backward: chain.is_reverse,
+                configuration: configuration.id(),
+            });
+            let entry = ConfigurationEntry { configuration };
+            if !program.configurations.contains(&entry) {
+                program.configurations.push(entry);
+            }
+        }
+    }
+
     pub(crate) fn chain_id(&self, chain: &Chain) -> ChainId {
         let number = self.chains.iter().position(|other| other.name == chain.name);
         ChainId(id(4, number.unwrap_or(usize::MAX)))
@@ -317,7 +349,11 @@ impl Town {
         for port in self.ports.iter().filter(|port| !self.absent.contains(&port.name)) {
             let network = self.networks[port.network].id;
             let at = if port.node == node {
-                program.ports.push(port_entry(port, network));
+                let mut entry = port_entry(port, network);
+                if self.is_inside(&port.name) {
+                    entry.attachment = Attachment::Inside;
+                }
+                program.ports.push(entry);
                 Location::Port(port.id)
             } else {
                 Location::Node(node_name(port.node))
@@ -330,6 +366,7 @@ impl Town {
         }
         for chain in &self.chains {
             program.paths.push(self.path_entry(chain));
+            self.add_members(node, chain, &mut program);
             let name = chain.name.clone();
             program.chains.push(ChainEntry { id: self.chain_id(chain), name: name.clone() });
             for (number, (priority, matches)) in chain.rules.iter().enumerate() {

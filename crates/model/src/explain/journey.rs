@@ -151,7 +151,9 @@ fn verdict(lines: &[(NodeName, ExplainStep)], copies: &[(NodeName, ExplainStep)]
         None => "nothing is known".to_owned(),
     };
     let nodes: BTreeSet<&NodeName> = lines.iter().map(|(node, _)| node).collect();
-    let is_visit = |action: &ExplainAction| matches!(action, ExplainAction::Visited { .. });
+    let is_visit = |action: &ExplainAction| {
+        matches!(action, ExplainAction::Visited { .. } | ExplainAction::Judged { .. })
+    };
     let functions = lines.iter().filter(|(_, step)| is_visit(&step.action)).count();
     let mut parts = vec![what, count(nodes.len(), "node"), count(functions, "function")];
     let taps = copies.iter().filter(|(_, step)| is_visit(&step.action)).count();

@@ -159,7 +159,8 @@ fn scope_of(intent: &Intent, chain: &Chain) -> CounterScope {
     let instances = functions.flat_map(|function| &function.instances);
     let instances = instances.filter_map(|id| intent.instances.get(id));
     let ports = instances.flat_map(|instance| [instance.ingress, instance.egress]);
-    CounterScope { chains: BTreeSet::from([chain.id]), ports: ports.collect() }
+    let (chains, ports) = (BTreeSet::from([chain.id]), ports.collect());
+    CounterScope { chains, ports, ..CounterScope::default() }
 }
 
 /// The account of a chain's last change; of a deleted chain by the name that it had.

@@ -8,14 +8,17 @@ use crate::northbound::app::App;
 use crate::northbound::bundled;
 use crate::reconcile::settle;
 use axum::response::Response;
+use catena_model::account::FunctionCounters;
 use catena_model::id::{ChainId, FunctionId, PortId};
 use catena_model::limits::FUNCTION_INSTANCES_MAX;
 use catena_model::resource::{
     FailurePolicy, FunctionSettings, FunctionTemplate, Instance, Runs, ServiceFunction,
 };
 use catena_model::status::{Condition, FunctionReport};
+use catena_model::{CounterScope, NodeName};
 use catena_plan::Intent;
 use serde::{Deserialize, Deserializer};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::time::Instant;
 use utoipa::ToSchema;
@@ -54,7 +57,29 @@ pub(super) async fn list(view: &View) -> Result<Response, Problem> {
 pub(super) async fn show(view: &View) -> Result<Response, Problem> {
     let id = find_function(view)?;
     let function = view.intent.functions.get(&id).ok_or_else(Problem::gone)?;
-    view.told(&report(&view.intent, function, view.identity.sees_all()))
+    let counters = counters(view, function).await;
+    view.told(&FunctionReport {
+        counters,
+        ..report(&view.intent, function, view.identity.sees_all())
+    })
+}
+
+/// What the instances of a bundled function have counted, in their order.
+async fn counters(view: &View, function: &ServiceFunction) -> Vec<FunctionCounters> {
+    let template = function.template.as_ref().map(|template| &template.runs);
+    if !matches!(template, Some(Runs::Bundled(_))) {
+        return Vec::new();
+    }
+    let instances = || function.instances.iter().filter_map(|id| view.intent.instances.get(id));
+    let at = |one: &Instance| view.intent.ports.get(&one.ingress)?.node.clone();
+    let nodes: BTreeSet<NodeName> = instances().filter_map(at).collect();
+    let functions = function.instances.iter().copied().collect();
+    let of = CounterScope { functions, ..CounterScope::default() };
+    let counted = view.app.collector.some(nodes, false, of).await;
+    let mut all: Vec<FunctionCounters> =
+        counted.into_values().flat_map(|counters| counters.functions).collect();
+    all.sort_by_key(|one| function.instances.iter().position(|id| *id == one.instance));
+    all
 }
 
 /// Changes what is given.
@@ -159,6 +184,7 @@ fn report(intent: &Intent, function: &ServiceFunction, sees_hosts: bool) -> Func
         instances: instances.map(Instance::name).collect(),
         template,
         conditions: conditions(intent, function),
+        counters: Vec::new(),
     }
 }
 
@@ -171,7 +197,12 @@ fn conditions(intent: &Intent, function: &ServiceFunction) -> Vec<Condition> {
     };
     let instances = function.instances.iter().filter_map(|id| intent.instances.get(id));
     let ready = instances.filter(|i| is_placed(&i.ingress) && is_placed(&i.egress)).count();
-    let text = format!("{ready} of {} instances have their ports at a node", template.instances);
-    let holds = ready >= template.instances as usize;
+    let wanted = match template.runs {
+        // They are made here: one at least.
+        Runs::Bundled(_) => template.instances.max(1),
+        _ => template.instances,
+    };
+    let text = format!("{ready} of {wanted} instances have their ports at a node");
+    let holds = ready >= wanted as usize;
     vec![Condition { name: "InstancesReady".into(), holds, text }]
 }

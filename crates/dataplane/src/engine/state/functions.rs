@@ -134,7 +134,7 @@ pub(crate) struct Functions {
 
 impl fmt::Debug for Functions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.export()).finish()
+        f.debug_list().entries(self.export(|_| true)).finish()
     }
 }
 
@@ -251,11 +251,12 @@ impl Functions {
         Some(self.elapsed_ns + ELAPSE_NS)
     }
 
-    /// What each has counted; of an instance with several values the newest.
-    pub(crate) fn export(&self) -> Vec<FunctionCounters> {
+    /// What those that are asked for have counted; of an instance with several values the newest.
+    pub(crate) fn export(&self, is_asked: impl Fn(&InstanceId) -> bool) -> Vec<FunctionCounters> {
         let is_told = |running: &&Running| {
             let newest = self.newest.get(&running.bundle.key.0);
-            newest.is_none_or(|newest| *newest == running.number)
+            let is_newest = newest.is_none_or(|newest| *newest == running.number);
+            is_newest && is_asked(&running.bundle.key.0)
         };
         self.running.iter().flatten().filter(is_told).map(Running::export).collect()
     }
