@@ -76,7 +76,10 @@ pub fn make(
 
 /// A file whose text is part of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a file with its 'name' and 'text', which the command line reads for a document"
+)]
 struct File {
     /// Its name, for messages.
     name: String,

@@ -1,5 +1,6 @@
 //! The planner as a whole: what it makes of what is declared and of what nodes say.
 
+mod bundled;
 mod changes;
 mod detours;
 mod edges;

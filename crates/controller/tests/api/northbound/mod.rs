@@ -2,6 +2,7 @@
 //! crowds of clients.
 
 mod bulk;
+mod bundled;
 mod changes;
 mod concurrency;
 mod connections;
