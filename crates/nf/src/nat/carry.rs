@@ -129,10 +129,10 @@ impl Nat {
         let mut value = Reader(value);
         let (at, number, returns) = (Time(value.long()?), value.long()?, value.byte()? != 0);
         let (source, destination) = (value.maybe_address()?, value.maybe_address()?);
-        let words = value.0;
-        let rule = self.rule_at(words).and_then(|at| u32::try_from(at).ok());
+        let has_rule = value.byte()? != 0;
+        let rule = self.rule_at(value.0).and_then(|at| u32::try_from(at).ok());
         // What a rule did that is not there any more is not done again.
-        if rule.is_none() && !words.is_empty() {
+        if rule.is_some() != has_rule || (!has_rule && !value.0.is_empty()) {
             return None;
         }
         Some(Fragments::read(First { source, destination, returns, rule }, at, number))
@@ -170,7 +170,7 @@ fn fragment_key(whole: &Whole) -> Vec<u8> {
 }
 
 fn fragment_value(noted: &Noted, rule: &[u8]) -> Vec<u8> {
-    let mut value = Vec::with_capacity(27 + rule.len());
+    let mut value = Vec::with_capacity(28 + rule.len());
     value.extend(noted.at.0.to_be_bytes());
     value.extend(noted.number.to_be_bytes());
     value.push(noted.first.returns.into());
@@ -178,6 +178,7 @@ fn fragment_value(noted: &Noted, rule: &[u8]) -> Vec<u8> {
         value.push(address.is_some().into());
         value.extend(address.unwrap_or(Ipv4Addr::UNSPECIFIED).octets());
     }
+    value.push((!rule.is_empty()).into());
     value.extend(rule);
     value
 }

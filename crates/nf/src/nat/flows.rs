@@ -275,12 +275,4 @@ impl Flows {
             self.due.add(slot, session.seen.wait(flow.inside.protocol));
         }
     }
-
-    /// The flows, each with its outside endpoint.
-    #[cfg(test)]
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Flow, End)> + '_ {
-        self.sessions.iter().filter_map(|(flow, session)| {
-            Some((*flow, self.mappings.get(session.mapping)?.1.outside))
-        })
-    }
 }

@@ -6,6 +6,7 @@
 mod collector;
 mod firewall;
 mod monitor;
+mod nat;
 mod router;
 mod rule_sets;
 mod timeouts;

@@ -1,0 +1,99 @@
+//! What another NAT takes over, with the same rules and with others.
+
+use super::*;
+
+fn exported(nat: &mut Nat, all: bool) -> Vec<StateEntry> {
+    let mut entries = Vec::new();
+    nat.export(all, &mut entries);
+    entries
+}
+
+#[test]
+fn another_rule_set_takes_over_what_it_would_say_itself() {
+    let mut old = nat(SIMPLE);
+    let kept = packet(UDP, HOST, SERVER, NONE);
+    out(&mut old, 0, &packet(UDP, OTHER_HOST, SERVER, NONE));
+    let seen = ends(&out(&mut old, 0, &kept)).0;
+    let entries = exported(&mut old, true);
+    // A host more: what was known goes on.
+    let mut wider = nat("masquerade: [10.0.1.0/24, 10.0.5.0/24]\npool: [203.0.113.4]\n");
+    wider.import(&entries);
+    assert_eq!(ends(&back(&mut wider, 1, &packet(UDP, SERVER, seen, NONE))).1, HOST);
+    assert_eq!(ends(&out(&mut wider, 1, &kept)).0, seen);
+    // Other rules say otherwise, at the next packet.
+    for (text, port) in [
+        ("masquerade: [10.0.1.0/24]\npool: [203.0.113.99]\n", Some(40_000)),
+        ("masquerade: [10.0.9.0/24]\npool: [203.0.113.4]\n", None),
+    ] {
+        let mut other = nat(text);
+        other.import(&entries);
+        let answer = packet(UDP, SERVER, seen, NONE);
+        let came = show(&mut other, 1, Direction::Backward, &answer);
+        let is_ours = text.contains("113.4]");
+        let wanted = if is_ours { dropped("no mapping") } else { Came::Through(answer) };
+        assert_eq!(came, wanted);
+        let sent = out(&mut other, 1, &kept);
+        assert_eq!(ends(&sent).0.1, port.unwrap_or(HOST.1));
+        assert_eq!(sent == kept, port.is_none());
+    }
+    // What is forwarded now is no flow's port.
+    let forwards = "dnat: [{to: 203.0.113.4, protocol: udp, port: 40000, inside: 10.0.1.9}]\n";
+    let mut other = nat(&format!("{SIMPLE}{forwards}"));
+    other.import(&entries);
+    let came = ends(&back(&mut other, 1, &packet(UDP, SERVER, (POOL, 40_000), NONE))).1;
+    assert_eq!(came, at([10, 0, 1, 9], 40_000));
+}
+
+#[test]
+fn only_what_has_changed_is_told() {
+    let mut nat = nat(SIMPLE);
+    out(&mut nat, 0, &packet(UDP, HOST, SERVER, NONE));
+    let first = exported(&mut nat, false);
+    assert!(first.iter().any(|entry| entry.key == [b'n']), "the first time, all is told");
+    assert!(exported(&mut nat, false).is_empty());
+    out(&mut nat, 300, &packet(UDP, OTHER_HOST, SERVER, NONE));
+    let second = exported(&mut nat, false);
+    let gone = second.iter().filter(|entry| entry.value.is_none()).count();
+    let flows = second.iter().filter(|entry| entry.key[0] == b'f').count();
+    assert_eq!((gone, flows), (1, 2));
+    // Whoever has followed has the port of the one that is gone for the other.
+    let mut other = self::nat(SIMPLE);
+    other.import(&first);
+    other.import(&second);
+    let answer = packet(UDP, SERVER, (POOL, 40_000), NONE);
+    assert_eq!(ends(&back(&mut other, 301, &answer)).1, OTHER_HOST);
+}
+
+/// Entries that are cut or damaged are taken or left, and do no harm.
+#[test]
+fn damaged_entries_do_no_harm() {
+    let mut nat = nat(SIMPLE);
+    out(&mut nat, 0, &packet(TCP, HOST, SERVER, SYN));
+    out(&mut nat, 0, &super::fragments::fragments(UDP, (HOST, SERVER), 3)[0]);
+    let entries = exported(&mut nat, true);
+    assert!(entries.len() > 3);
+    let mut taken = [0; 2];
+    for entry in entries.iter().filter(|entry| entry.key[0] != b'r') {
+        let value = entry.value.clone().unwrap();
+        for bit in 0..8 * (entry.key.len() + value.len()) {
+            let mut damaged = StateEntry { value: Some(value.clone()), ..entry.clone() };
+            let own = 8 * entry.key.len();
+            match bit.checked_sub(own) {
+                None => damaged.key[bit / 8] ^= 1 << (bit % 8),
+                Some(bit) => damaged.value.as_mut().unwrap()[bit / 8] ^= 1 << (bit % 8),
+            }
+            let mut other = self::nat(SIMPLE);
+            taken[other.import(&[damaged])] += 1;
+            show(&mut other, 0, Direction::Forward, &packet(TCP, HOST, SERVER, SYN));
+        }
+        for cut in 0..value.len() {
+            let cut_off = StateEntry { key: entry.key.clone(), value: Some(value[..cut].to_vec()) };
+            assert_eq!(self::nat(SIMPLE).import(&[cut_off]), 0);
+        }
+        for cut in 0..entry.key.len() {
+            let cut_off = StateEntry { key: entry.key[..cut].to_vec(), value: Some(value.clone()) };
+            assert_eq!(self::nat(SIMPLE).import(&[cut_off]), 0);
+        }
+    }
+    assert!(taken[0] > 100 && taken[1] > 100, "{taken:?}");
+}
