@@ -114,14 +114,19 @@ enum Engine<'r> {
 impl Engine<'_> {
     /// Sends packets, and answers what comes out, by identification. Where ours comes out, a router has decremented
     /// the TTL.
-    fn pass(&mut self, packets: &[(Direction, Vec<u8>)]) -> BTreeMap<u16, (Direction, Vec<u8>)> {
+    fn pass(
+        &mut self,
+        packets: &[(Direction, Vec<u8>)],
+        is_awaited: bool,
+    ) -> BTreeMap<u16, (Direction, Vec<u8>)> {
         let mut came = Vec::new();
         match self {
             Self::Kernel(router) => {
                 for some in packets.chunks(AT_ONCE) {
                     let before = came.len();
                     some.iter().for_each(|(direction, frame)| router.send(*direction, frame));
-                    router.collect(&mut came, before + some.len().min(1));
+                    let wanted = if is_awaited { some.len() } else { 0 };
+                    router.collect(&mut came, before + wanted);
                 }
             }
             Self::Ours(nat, now) => {
@@ -270,8 +275,9 @@ fn frame(
 fn error(about: &[u8], from: Ipv4Addr, (direction, number): (Direction, u16)) -> Vec<u8> {
     let mut error = vec![0; FRAME_BYTES_MAX];
     let message = ErrorMessage::judge(about).expect("its sender may be told");
-    let macs = Router::macs(direction);
-    let length = message.emit(Said::unreachable_v4(1), macs, &mut error).expect("there is room");
+    let (to, own) = Router::macs(direction);
+    let length =
+        message.emit(Said::unreachable_v4(1), (own, to), &mut error).expect("there is room");
     error.truncate(length);
     write(&mut error, Field::Source, from.to_bits().into());
     write(&mut error, Field::Identification, number.into());
@@ -320,7 +326,7 @@ impl World<'_> {
             }
         }
         self.sent += sent.len();
-        for (number, (direction, mut frame)) in self.engine.pass(&sent) {
+        for (number, (direction, mut frame)) in self.engine.pass(&sent, true) {
             let Some(talk) = of.get(&number) else { continue };
             if direction == Direction::Forward {
                 let outside = source(&frame, talk.protocol);
@@ -360,7 +366,7 @@ impl World<'_> {
             about.insert(out, (talk.remote.0, outside.0, remote_own));
         }
         self.sent += sent.len();
-        let came = self.engine.pass(&sent);
+        let came = self.engine.pass(&sent, true);
         for (number, (to, from, sent)) in about {
             let (_, frame) =
                 came.get(&number).unwrap_or_else(|| panic!("the error {number} arrives"));
@@ -384,7 +390,7 @@ impl World<'_> {
             sent.push((Direction::Backward, made));
         }
         self.sent += sent.len();
-        for (_, (_, frame)) in self.engine.pass(&sent) {
+        for (_, (_, frame)) in self.engine.pass(&sent, false) {
             let to = Ipv4Addr::from_bits(read(&frame, Field::Destination) as u32);
             assert_ne!(to.octets()[0], 10, "it reaches nobody inside");
         }
