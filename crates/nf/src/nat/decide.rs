@@ -338,7 +338,8 @@ impl Nat {
         }
     }
 
-    /// An error about a packet of a flow. It changes no flow (RFC 5508 REQ-5 and REQ-6, section 4).
+    /// An error about a packet of a flow. It changes no flow (RFC 5508 section 4: from outside REQ-4, from inside
+    /// REQ-5, back inside REQ-7; REQ-6).
     fn error(&self, packet: &Packet<'_>, sight: &Sight) -> Result<Decision, DropCause> {
         let from_inside = sight.whole.direction == Direction::Forward;
         let to_outside = self.rules.is_outside(sight.destination());
@@ -352,6 +353,9 @@ impl Nat {
             if concerned { Err(self.cause(Named::NoMapping)) } else { Ok(Decision::default()) }
         };
         let Some(quoted) = Quoted::of(packet) else { return unknown() };
+        if concerned && !quoted.is_sound(packet) {
+            return Err(self.cause(Named::Damaged));
+        }
         let mut decision = Decision::default();
         if from_inside {
             // It is about a packet that came in.

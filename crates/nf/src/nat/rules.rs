@@ -24,6 +24,8 @@ pub(super) enum Named {
     Fragment,
     /// It has no ports that could be translated.
     Protocol,
+    /// It is an ICMP error whose checksum, or that of the header that it quotes, is wrong (RFC 5508 REQ-3).
+    Damaged,
     /// All outside ports that it could have are taken.
     NoPort,
     /// Its host has as many flows as it may.
@@ -35,11 +37,12 @@ pub(super) enum Named {
 }
 
 impl Named {
-    const ALL: [(Self, &'static str); 8] = [
+    const ALL: [(Self, &'static str); 9] = [
         (Self::NoMapping, "no mapping"),
         (Self::Filtered, "filtered: its sender was not sent to"),
         (Self::Fragment, "a fragment whose first one was not seen"),
         (Self::Protocol, "a protocol without ports"),
+        (Self::Damaged, "an ICMP error with a wrong checksum"),
         (Self::NoPort, "no port is free"),
         (Self::HostFull, "flows_per_host: the host has as many flows as it may"),
         (Self::Ipv6, "ipv6: block"),

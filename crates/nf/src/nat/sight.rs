@@ -4,7 +4,8 @@
 use super::end::End;
 use super::fragments::Whole;
 use crate::packet::{Direction, Packet};
-use catena_wire::field::Field;
+use catena_wire::checksum::Sum;
+use catena_wire::field::{Field, UpperChecksum};
 use catena_wire::frame::{Fragment, FrameView, Network};
 use catena_wire::icmp::IcmpView;
 use catena_wire::scalar::{EtherType, IpProtocol};
@@ -133,5 +134,21 @@ impl Quoted {
         let view = FrameView::parse_quoted(bytes, EtherType::IPV4).ok()?;
         let ends = ends(bytes, &view)?;
         (view.fragment != Fragment::Later).then_some(Self { start, view, ends })
+    }
+
+    /// Are the checksums right of the error, and of the header that it quotes (RFC 5508 REQ-3)? Of a first
+    /// fragment, and of an error whose checksum is open, nobody can judge that of the error.
+    pub(super) fn is_sound(&self, packet: &Packet<'_>) -> bool {
+        let judge = || {
+            let start = usize::from(packet.view.l4_offset?);
+            let error = packet.frame.get(start..packet.view.end as usize)?;
+            let header_bytes = usize::from(self.view.l4_offset?);
+            let header = packet.frame.get(self.start..self.start + header_bytes)?;
+            let is_judged =
+                packet.view.fragment == Fragment::Whole && packet.upper == UpperChecksum::Closed;
+            let is_right = !is_judged || Sum::of(error).is_correct();
+            Some(is_right && Sum::of(header).is_correct())
+        };
+        judge().unwrap_or(false)
     }
 }

@@ -77,8 +77,8 @@ pub(super) fn rewrite(
     Some(end)
 }
 
-/// Translates the packet that an error is about, with its checksums, and the checksum of the error (RFC 5508 REQ-3
-/// to REQ-5). Of what is quoted only in part, the checksum may be missing.
+/// Translates the packet that an error is about, with its checksums, and the checksum of the error (RFC 5508 REQ-4
+/// and REQ-5). Of what is quoted only in part, the checksum may be missing.
 fn quoted(
     packet: &Packet<'_>,
     (source, destination): (Option<Written>, Option<Written>),

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// RFC 5508 REQ-3 to REQ-5: the host sees the error about its own packet, checksums of what is quoted included.
+/// RFC 5508 REQ-4 and REQ-5: the host sees the error about its own packet, checksums of what is quoted included.
 #[test]
 fn errors_are_about_the_packet_that_was_sent() {
     for protocol in [UDP, TCP] {
@@ -60,4 +60,28 @@ fn errors_that_quote_little_are_translated_or_dropped() {
     }
     // What has the ports is enough (RFC 792).
     assert!(translated >= 20, "{translated}");
+}
+
+/// RFC 5508 REQ-3.
+#[test]
+fn damaged_errors_are_dropped() {
+    let mut nat = nat(SIMPLE);
+    let seen = out(&mut nat, 0, &packet(TCP, HOST, SERVER, SYN));
+    let error = error_about(&seen, ROUTER);
+    let start = usize::from(FrameView::parse(&error).unwrap().l4_offset.unwrap());
+    back(&mut nat, 0, &error);
+    for at in [start + 2, start + 5, start + 8 + 40] {
+        let mut damaged = error.clone();
+        damaged[at] ^= 1;
+        let came = show(&mut nat, 0, Direction::Backward, &damaged);
+        assert_eq!(came, dropped("an ICMP error with a wrong checksum"));
+    }
+    // What it quotes was damaged before the error was written.
+    let mut quoting = error;
+    quoting[start + 8 + 1] ^= 1;
+    quoting[start + 2..start + 4].fill(0);
+    let sum = catena_wire::checksum::Sum::of(&quoting[start..]).checksum();
+    quoting[start + 2..start + 4].copy_from_slice(&sum.to_be_bytes());
+    let came = show(&mut nat, 0, Direction::Backward, &quoting);
+    assert_eq!(came, dropped("an ICMP error with a wrong checksum"));
 }
