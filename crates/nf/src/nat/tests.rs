@@ -2,6 +2,7 @@
 
 mod errors;
 mod fragments;
+mod hairpin;
 mod offload;
 mod profile;
 mod properties;
@@ -340,37 +341,6 @@ fn filtering_is_as_declared() {
             }
         }
     }
-}
-
-/// RFC 4787 REQ-9: with external source address and port.
-#[test]
-fn hosts_inside_reach_one_another_by_their_outside_endpoints() {
-    let mut nat = nat(SIMPLE);
-    out(&mut nat, 0, &packet(UDP, OTHER_HOST, SERVER, NONE));
-    let sent = packet(UDP, HOST, (POOL, 40_000), NONE);
-    let Came::Back(made) = show(&mut nat, 1, Direction::Forward, &sent) else {
-        panic!("it returns")
-    };
-    let [frame] = &made[..] else { panic!("one packet") };
-    let (from, to) = ends(frame);
-    assert!(from.0 == POOL && from.1 != 40_000 && to == OTHER_HOST);
-    assert_eq!((&frame[..6], &frame[6..12]), (&sent[6..12], &sent[..6]));
-    // The answer goes the same way, and so does an error about it.
-    let answer = packet(UDP, OTHER_HOST, from, NONE);
-    let Came::Back(made) = show(&mut nat, 2, Direction::Forward, &answer) else {
-        panic!("it returns")
-    };
-    assert_eq!(ends(&made[0]), ((POOL, 40_000), HOST));
-    let error = error_about(frame, OTHER_HOST.0);
-    let Came::Back(made) = show(&mut nat, 3, Direction::Forward, &error) else {
-        panic!("it returns")
-    };
-    assert!(is_sound(&made[0]));
-    assert_eq!((ends(&made[0]).0.0, ends(&made[0]).1.0), (POOL, HOST.0));
-    let about = quoted(&made[0]);
-    assert_eq!(about, front(&sent, about.len()), "it is about what the host has sent");
-    let nobody = packet(UDP, HOST, (POOL, 5), NONE);
-    assert_eq!(show(&mut nat, 3, Direction::Forward, &nobody), dropped("no mapping"));
 }
 
 #[test]
