@@ -136,11 +136,8 @@ impl Nat {
             decision.changes[0] = found.change;
         }
         if self.rules.is_outside(sight.destination()) {
-            // Of a query the identifier, which has no side, is translated by now.
-            let is_query = matches!(sight.kind, Kind::Query | Kind::Reply);
-            let port = if is_query { from.port } else { sight.ends.destination.port };
-            let to = End { port, ..sight.ends.destination };
-            let found = self.inside_of(sight.kind, to, (from.address, from.port))?;
+            let found =
+                self.inside_of(sight.kind, sight.ends.destination, (from.address, from.port))?;
             decision.translation.destination = Some(found.written());
             decision.translation.returns = true;
             decision.rules[1] = found.rule.filter(|rule| Some(*rule) != decision.rules[0]);
@@ -367,8 +364,11 @@ impl Nat {
             decision.translation.quoted = Some((None, Some(found.written())));
             decision.rules[0] = found.rule;
             if to_outside {
-                let about = End { port: quoted_port(&quoted, &found), ..quoted.ends.source };
-                let to = self.quoted_inside(sight, about, (found.end.address, found.end.port))?;
+                let to = self.quoted_inside(
+                    sight,
+                    quoted.ends.source,
+                    (found.end.address, found.end.port),
+                )?;
                 decision.translation.destination = Some(Written { port: None, ..to.written() });
                 decision.translation.quoted = Some((Some(to.written()), Some(found.written())));
                 decision.translation.returns = true;
@@ -457,10 +457,4 @@ impl Nat {
             }
         }
     }
-}
-
-/// Of a query that is quoted, the identifier as it is translated, which has no side.
-fn quoted_port(quoted: &Quoted, found: &Found) -> u16 {
-    let is_query = quoted.ends.source.protocol == IpProtocol::ICMP;
-    if is_query { found.end.port } else { quoted.ends.source.port }
 }

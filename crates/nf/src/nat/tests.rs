@@ -365,6 +365,10 @@ fn forwarded_ports_and_hosts_with_an_address_are_open() {
     // Of nested prefixes the longest counts.
     let snat = out(&mut nat, 0, &packet(UDP, at([10, 0, 2, 4], 5_000), SERVER, NONE));
     assert_eq!(ends(&snat).0.0, Ipv4Addr::new(203, 0, 113, 20));
+    for around in [[10, 0, 0, 255], [10, 0, 3, 0], [10, 0, 255, 255]] {
+        let shared = out(&mut nat, 0, &packet(UDP, at(around, 5_000), SERVER, NONE));
+        assert!((4..=6).contains(&ends(&shared).0.0.octets()[3]), "{around:?}");
+    }
 }
 
 /// RFC 7422: which ports a host has follows from its address; a worker keeps to its share.
@@ -390,6 +394,15 @@ fn blocks_and_shares_of_ports_are_kept() {
         ports.sort_unstable();
         let first = 2_032 + u16::from(host % 4) * 8;
         assert_eq!(ports, (first..first + 8).collect::<Vec<_>>());
+    }
+    // Of several prefixes, each host has its own.
+    let text =
+        "masquerade: [10.0.1.0/31, 10.0.5.0/31]\npool: [203.0.113.4]\nports: 2000-2031\nblock: 8\n";
+    let mut several = self::nat(text);
+    let hosts = [[10, 0, 1, 0], [10, 0, 1, 1], [10, 0, 5, 0], [10, 0, 5, 1]];
+    for (first, host) in (2_000..).step_by(8).zip(hosts) {
+        let port = ends(&out(&mut several, 0, &packet(UDP, at(host, 9), SERVER, NONE))).0.1;
+        assert!((first..first + 8).contains(&port), "{port}");
     }
     let small = NatOptions { ports: Some(PortRange::new(2_000, 2_007).unwrap()), ..share };
     assert!(matches!(Nat::new(&config(text), &small), Err(NatError::Config(_))));

@@ -15,6 +15,11 @@ fn hosts_inside_reach_one_another_by_their_outside_endpoints() {
     let (from, to) = ends(frame);
     assert!(from.0 == POOL && from.1 != 40_000 && to == OTHER_HOST);
     assert_eq!((&frame[..6], &frame[6..12]), (&sent[6..12], &sent[..6]));
+    // It counts once in a rule that speaks of both.
+    let mut counts = Vec::new();
+    nat.report(&mut counts);
+    let masquerade = counts[0].packets;
+    assert_eq!(masquerade, 2, "{:?}", nat.rule_in_words(0));
     // The answer goes the same way, and so does an error about it.
     let answer = packet(UDP, OTHER_HOST, from, NONE);
     let Came::Back(made) = show(&mut nat, 2, Direction::Forward, &answer) else {

@@ -36,12 +36,18 @@ fn another_rule_set_takes_over_what_it_would_say_itself() {
         assert_eq!(ends(&sent).0.1, port.unwrap_or(HOST.1));
         assert_eq!(sent == kept, port.is_none());
     }
+    // A port that flows may not have any more is left.
+    let mut other = nat(&format!("{SIMPLE}ports: 50000-50100\n"));
+    other.import(&entries);
+    assert!(ends(&out(&mut other, 1, &kept)).0.1 >= 50_000);
     // What is forwarded now is no flow's port.
     let forwards = "dnat: [{to: 203.0.113.4, protocol: udp, port: 40000, inside: 10.0.1.9}]\n";
     let mut other = nat(&format!("{SIMPLE}{forwards}"));
     other.import(&entries);
     let came = ends(&back(&mut other, 1, &packet(UDP, SERVER, (POOL, 40_000), NONE))).1;
     assert_eq!(came, at([10, 0, 1, 9], 40_000));
+    let other_port = ends(&out(&mut other, 1, &packet(UDP, OTHER_HOST, SERVER, NONE))).0;
+    assert_ne!(other_port, (POOL, 40_000));
 }
 
 #[test]
@@ -62,6 +68,36 @@ fn only_what_has_changed_is_told() {
     other.import(&second);
     let answer = packet(UDP, SERVER, (POOL, 40_000), NONE);
     assert_eq!(ends(&back(&mut other, 301, &answer)).1, OTHER_HOST);
+}
+
+#[test]
+fn what_was_taken_over_is_forgotten_when_it_is_due() {
+    let mut old = nat(SIMPLE);
+    let [one, two] = [HOST, OTHER_HOST].map(|host| packet(UDP, host, SERVER, NONE));
+    out(&mut old, 0, &one);
+    let seen = ends(&out(&mut old, 10, &two)).0;
+    out(&mut old, 100, &one);
+    let mut other = nat(SIMPLE);
+    other.import(&exported(&mut old, true));
+    let answer = packet(UDP, SERVER, seen, NONE);
+    assert_eq!(show(&mut other, 310, Direction::Backward, &answer), dropped("no mapping"));
+    back(&mut other, 310, &packet(UDP, SERVER, (POOL, 40_000), NONE));
+}
+
+#[test]
+fn first_fragments_that_were_taken_over_give_way_in_their_order() {
+    let part = |number: usize, at: usize| {
+        super::fragments::fragments(UDP, (HOST, SERVER), number as u16)[at].clone()
+    };
+    let most = catena_model::limits::NAT_FRAGMENTS_MAX;
+    let mut old = nat(SIMPLE);
+    (0..=most).for_each(|number| drop(out(&mut old, 0, &part(number, 0))));
+    let mut other = nat(SIMPLE);
+    other.import(&exported(&mut old, true));
+    out(&mut other, 0, &part(most + 1, 0));
+    let came = show(&mut other, 0, Direction::Forward, &part(1, 1));
+    assert_eq!(came, dropped("a fragment whose first one was not seen"));
+    [2, most, most + 1].iter().for_each(|number| drop(out(&mut other, 0, &part(*number, 1))));
 }
 
 /// Entries that are cut or damaged are taken or left, and do no harm.
