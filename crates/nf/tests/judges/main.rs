@@ -7,6 +7,7 @@ mod collector;
 mod firewall;
 mod monitor;
 mod nat;
+mod nat_configurations;
 mod router;
 mod rule_sets;
 mod timeouts;

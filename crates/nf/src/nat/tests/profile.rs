@@ -93,7 +93,16 @@ fn prove(text: &str, flows_max: usize, packets: usize) -> Proof {
     for input in &inputs {
         let packet = Packet::read(&input.frame).unwrap();
         let came = show_packet(&mut nat, input.at, input.direction, &packet);
-        let is_translated = matches!(came, Came::Through(frame) if frame != input.frame);
+        let Came::Through(frame) = came else { continue };
+        if let Some(sight) = Sight::of(&Packet::read(&frame).unwrap(), input.direction) {
+            // No inside address is seen outside, and nothing for an outside one comes in.
+            let leaks = match input.direction {
+                Direction::Forward => nat.rules.is_inside(sight.source()),
+                Direction::Backward => nat.rules.is_outside(sight.destination()),
+            };
+            assert!(!leaks, "{:?}", sight.ends);
+        }
+        let is_translated = frame != input.frame;
         errors += usize::from(is_translated && packet.view.is_icmp_error());
     }
     assert!(errors > 20, "errors are translated: {errors}");
