@@ -8,6 +8,7 @@ mod firewall;
 mod monitor;
 mod nat;
 mod nat_configurations;
+mod nat_fragments;
 mod router;
 mod rule_sets;
 mod timeouts;

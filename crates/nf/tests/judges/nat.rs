@@ -1,7 +1,7 @@
 //! The NAT beside the kernel's: the same conversations through both. Which port a flow gets is each one's own
 //! affair; everything else that a host or a server sees must be the same, byte by byte.
 //!
-//! Fragments are not held against the kernel's, which puts them together first.
+//! Of fragments there is a judge of its own.
 
 use crate::nat_configurations::{CONFIGURATIONS, Configuration, Place};
 use crate::router::Router;
@@ -27,19 +27,31 @@ const ACK: TcpFlags = TcpFlags::ACK;
 const SYN_ACK: TcpFlags = TcpFlags::SYN.with(TcpFlags::ACK);
 
 /// Who translates.
-enum Engine<'r> {
+pub(crate) enum Engine<'r> {
     Kernel(&'r Router),
     Ours(Box<Nat>, Time),
 }
 
 impl Engine<'_> {
-    /// Sends packets, and answers what comes out, by identification. Where ours comes out, a router has decremented
-    /// the TTL.
+    /// Sends packets, and answers what comes out, by identification.
     fn pass(
         &mut self,
         packets: &[(Direction, Vec<u8>)],
         is_awaited: bool,
     ) -> BTreeMap<u16, (Direction, Vec<u8>)> {
+        let came = self.frames(packets, is_awaited).into_iter();
+        came.map(|(direction, frame)| {
+            (read(&frame, Field::Identification) as u16, (direction, frame))
+        })
+        .collect()
+    }
+
+    /// Sends packets, and answers what comes out. Where ours comes out, a router has decremented the TTL.
+    pub(crate) fn frames(
+        &mut self,
+        packets: &[(Direction, Vec<u8>)],
+        is_awaited: bool,
+    ) -> Vec<(Direction, Vec<u8>)> {
         let mut came = Vec::new();
         match self {
             Self::Kernel(router) => {
@@ -73,26 +85,23 @@ impl Engine<'_> {
                 }
             }
         }
-        let ip = came.into_iter().filter(|(_, frame)| {
+        came.retain(|(_, frame)| {
             FrameView::parse(frame)
                 .is_ok_and(|view| view.flow.is_some_and(|flow| flow.source.is_ipv4()))
         });
-        ip.map(|(direction, frame)| {
-            (read(&frame, Field::Identification) as u16, (direction, frame))
-        })
-        .collect()
+        came
     }
 }
 
-fn view(frame: &[u8]) -> FrameView {
+pub(crate) fn view(frame: &[u8]) -> FrameView {
     FrameView::parse(frame).expect("a packet")
 }
 
-fn read(frame: &[u8], field: Field) -> u128 {
+pub(crate) fn read(frame: &[u8], field: Field) -> u128 {
     field.read(frame, &view(frame)).unwrap_or_else(|| panic!("it has {}", field.title()))
 }
 
-fn write(frame: &mut [u8], field: Field, value: u128) {
+pub(crate) fn write(frame: &mut [u8], field: Field, value: u128) {
     let view = view(frame);
     field.write(frame, &view, (value, u128::MAX), UpperChecksum::Closed).expect("it has one");
 }
@@ -165,15 +174,31 @@ fn frame(
     talk: &Talk,
     (from, to): (Place, Place),
     (kind, flags): (u16, TcpFlags),
-    (number, bytes): (u16, usize),
+    count: (u16, usize),
 ) -> Vec<u8> {
     let is_icmp = talk.protocol == IpProtocol::ICMP;
     let is_out = from == talk.inside;
     let direction = if is_out { Direction::Forward } else { Direction::Backward };
+    let ends = if is_icmp { ((from.0, kind), (to.0, 0)) } else { (from, to) };
+    let mut frame = frame_of((talk.protocol, flags), ends, direction, count);
+    if is_icmp {
+        let identifier = if is_out { from.1 } else { to.1 };
+        write(&mut frame, Field::IcmpIdentifier, identifier.into());
+    }
+    frame
+}
+
+/// A packet with this number and so many bytes of data.
+pub(crate) fn frame_of(
+    (protocol, flags): (IpProtocol, TcpFlags),
+    (from, to): (Place, Place),
+    direction: Direction,
+    (number, bytes): (u16, usize),
+) -> Vec<u8> {
     let shape = Shape {
         ends: (from.0.into(), to.0.into()),
-        protocol: talk.protocol,
-        ports: if is_icmp { (kind, 0) } else { (from.1, to.1) },
+        protocol,
+        ports: (from.1, to.1),
         flags,
         options: Vec::new(),
         traffic_class: 0,
@@ -184,12 +209,7 @@ fn frame(
         is_later_fragment: false,
         macs: Router::macs(direction),
     };
-    let mut frame = shape.frame().expect("a frame");
-    if is_icmp {
-        let identifier = if is_out { from.1 } else { to.1 };
-        write(&mut frame, Field::IcmpIdentifier, identifier.into());
-    }
-    frame
+    shape.frame().expect("a frame")
 }
 
 /// An error of `from` about a frame as it was received.
