@@ -14,6 +14,9 @@ use catena_wire::udp::UdpView;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+/// Source, destination, and what IP carries between them.
+type Joined = (Ipv4Addr, Ipv4Addr, Vec<u8>);
+
 /// Datagrams each way.
 const DATAGRAMS: usize = 300;
 
@@ -39,7 +42,7 @@ fn split(frame: &[u8], bytes: usize) -> [Vec<u8>; 2] {
 }
 
 /// What fragments carry together, with their addresses; none: one is missing, or they differ.
-fn join(parts: &[Vec<u8>]) -> Option<(Ipv4Addr, Ipv4Addr, Vec<u8>)> {
+fn join(parts: &[Vec<u8>]) -> Option<Joined> {
     let mut parts: Vec<_> =
         parts.iter().map(|part| (read(part, Field::FragmentOffset), part)).collect();
     parts.sort();
@@ -63,7 +66,7 @@ fn pass(
     direction: Direction,
     datagrams: &[(Place, Place)],
     first: u16,
-) -> BTreeMap<u16, (Vec<u8>, (Ipv4Addr, Ipv4Addr, Vec<u8>))> {
+) -> BTreeMap<u16, (Vec<u8>, Joined)> {
     let mut random = Random::new(u64::from(first));
     let (mut sent, mut wholes) = (Vec::new(), BTreeMap::new());
     for (number, ends) in (first..).zip(datagrams) {
