@@ -133,3 +133,31 @@ fn damaged_entries_do_no_harm() {
     }
     assert!(taken[0] > 100 && taken[1] > 100, "{taken:?}");
 }
+
+/// The bound of flows itself: all have an endpoint of their own, one more has none, and all are taken over.
+#[test]
+fn as_many_flows_as_there_may_be_are_kept_and_taken_over() {
+    let text = "masquerade: [10.0.0.0/16]\npool: [203.0.113.4/30]\n";
+    let make = || Nat::new(&config(text), &NatOptions::default()).unwrap();
+    let sent = |number: u32| {
+        let host = Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + number % 1_000);
+        packet(UDP, (host, 1_000 + (number / 1_000) as u16), SERVER, NONE)
+    };
+    let mut full = make();
+    let mut seen = std::collections::BTreeSet::new();
+    let most = u32::try_from(FUNCTION_FLOWS_MAX).unwrap();
+    for number in 0..most {
+        assert!(seen.insert(ends(&out(&mut full, 0, &sent(number))).0), "{number}");
+    }
+    assert_eq!(show(&mut full, 0, Direction::Forward, &sent(most)), Came::Full);
+    let mut other = make();
+    other.import(&exported(&mut full, true));
+    assert_eq!(show(&mut other, 0, Direction::Forward, &sent(most)), Came::Full);
+    for number in (0..most).step_by(97) {
+        assert_eq!(out(&mut other, 1, &sent(number)), out(&mut full, 1, &sent(number)));
+    }
+    // All that is due goes at once.
+    out(&mut other, 302, &sent(most));
+    let flows = exported(&mut other, true).iter().filter(|entry| entry.key[0] == b'f').count();
+    assert_eq!(flows, 1);
+}
