@@ -52,6 +52,14 @@ limits! {
         "Rules of one bundled function whose hits counters tell; how many more there are is told with them.";
     NODE_FUNCTIONS_MAX: usize = 256, "functions",
         "Bundled functions that one node runs inside its data plane; an instance whose configuration changes counts twice until its former path has drained.";
+    NAT_ADDRESSES_MAX: usize = 256, "addresses",
+        "Outside addresses that the flows of one NAT share: each keeps 24 KiB of free ports.";
+    NAT_PREFIXES_MAX: usize = 1_024, "prefixes",
+        "Inside prefixes of one NAT.";
+    NAT_FRAGMENTS_MAX: usize = 4_096, "packets",
+        "Packets in fragments whose first one a NAT remembers for those behind it; one more takes the room of the one seen longest ago.";
+    NAT_FRAGMENT_S: u64 = 30, "seconds",
+        "How long a NAT remembers a first fragment; Linux gives up a packet that is not whole after as long.";
     FUNCTION_INSTANCES_MAX: usize = 256, "instances",
         "Instances of one service function.";
     NODE_RULES_MAX: usize = 131_072, "rules",

@@ -12,6 +12,7 @@ pub mod firewall;
 pub mod function;
 pub mod harness;
 pub mod monitor;
+pub mod nat;
 pub mod outcome;
 pub mod packet;
 pub mod profile;

@@ -94,6 +94,9 @@ pub enum GeneratedKind {
     Unreachable,
     /// Resets the connection of a rejected packet.
     TcpReset,
+    /// Goes on in place of a packet from inside that is for an outside address of another host inside (RFC 4787
+    /// section 6).
+    Hairpin,
 }
 
 impl GeneratedKind {
@@ -103,6 +106,7 @@ impl GeneratedKind {
         match self {
             Self::Unreachable => "unreachable",
             Self::TcpReset => "tcp_reset",
+            Self::Hairpin => "hairpin",
         }
     }
 }

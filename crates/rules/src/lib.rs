@@ -11,6 +11,7 @@ mod error;
 pub mod exactness;
 mod interfaces;
 pub mod iptables;
+pub mod nat;
 pub mod nft;
 pub mod options;
 mod refusal;

@@ -6,6 +6,9 @@
 mod collector;
 mod firewall;
 mod monitor;
+mod nat;
+mod nat_configurations;
+mod nat_fragments;
 mod router;
 mod rule_sets;
 mod timeouts;
