@@ -24,6 +24,7 @@ mod link;
 mod logs;
 mod nf;
 mod nf_account;
+mod nf_configured;
 mod nf_monitor;
 mod node;
 mod output;

@@ -3,6 +3,7 @@
 
 use crate::failure::Failure;
 use crate::nf_account;
+use crate::nf_configured::{self, ConfiguredArguments};
 use crate::nf_monitor::{self, MonitorArguments};
 use crate::output::{block, json_escaped, progress, say};
 use catena_kernel::packet;
@@ -51,6 +52,10 @@ pub(crate) enum RunCommand {
         #[arg(long)]
         json: bool,
     },
+    /// A NAT: hosts at `--in` share addresses at `--out`, and ports there lead to them.
+    ///
+    /// It is no router: hosts of both sides send it what is for the other.
+    Nat(ConfiguredArguments),
     /// A monitor: flow records for a collector of IPFIX, who talks most, round trips of TCP, and scans.
     Monitor {
         #[command(flatten)]
@@ -142,6 +147,7 @@ pub(crate) fn run(command: NfCommand) -> Result<(), Failure> {
             tell(bump.function(), &account);
             Ok(())
         }
+        NfCommand::Run(RunCommand::Nat(wanted)) => nf_configured::nat(&wanted),
         NfCommand::Run(RunCommand::Monitor { monitor, place, json }) => {
             place.check()?;
             nf_monitor::run(&monitor, &place, json)
@@ -212,7 +218,7 @@ fn text(file: &Path) -> Result<String, Failure> {
 }
 
 impl Place {
-    fn check(&self) -> Result<(), Failure> {
+    pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.at_in == self.at_out {
             return Err(Failure::usage(format!(
                 "--in and --out are both {}: a function stands between two interfaces, name another \
@@ -248,7 +254,7 @@ impl Place {
 
 /// Runs a function until a signal ends it, and answers it with its account so far; what it hands out goes to
 /// the collector. `tell` tells an account that is asked for on the way.
-pub(crate) fn run_function<F: Function>(
+pub(crate) fn run_function<F: Function + ?Sized>(
     function: Box<F>,
     clock: Clock,
     collector: Option<UdpSocket>,

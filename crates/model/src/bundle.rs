@@ -8,9 +8,6 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::Arc;
 
-/// The version of the protocol since which nodes run functions inside their data planes.
-pub const BUNDLES_SINCE_PROTOCOL: u32 = 14;
-
 /// What a bundled function is made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Configuration {

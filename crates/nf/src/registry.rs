@@ -14,16 +14,16 @@ use serde::de::DeserializeOwned;
 use std::fmt;
 
 /// A kind of function.
-pub struct Kind {
+pub struct BundledKind {
     /// What configurations and people call it.
     pub name: &'static str,
     make: fn(&str, &Surroundings) -> Result<Box<dyn Function>, ConfigError>,
 }
 
 /// All kinds.
-pub const KINDS: &[Kind] = &[
-    Kind { name: "firewall", make: firewall::make },
-    Kind { name: "monitor", make: monitor::make },
+pub const KINDS: &[BundledKind] = &[
+    BundledKind { name: "firewall", make: firewall::make },
+    BundledKind { name: "monitor", make: monitor::make },
 ];
 
 /// What is known where a function runs, beside its configuration.

@@ -1,3 +1,5 @@
+//! Configurations that are right, and what is said of those that are not.
+
 use super::*;
 
 fn refusal(kind: &str, config: &str) -> String {

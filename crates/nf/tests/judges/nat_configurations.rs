@@ -39,8 +39,10 @@ pub(crate) const CONFIGURATIONS: [Configuration; 4] = [
         ours: "masquerade: [10.0.1.0/24]\npool: [203.0.113.4, 203.0.113.5, 203.0.113.6]\nports: 2000-2999\n",
         program: ("iptables-legacy-restore", &["--noflush"]),
         kernel: "*nat\n\
-            -A POSTROUTING -s 10.0.1.0/24 -o two.in -p tcp -j SNAT --to-source 203.0.113.4-203.0.113.6:2000-2999 --persistent\n\
-            -A POSTROUTING -s 10.0.1.0/24 -o two.in -p udp -j SNAT --to-source 203.0.113.4-203.0.113.6:2000-2999 --persistent\n\
+            -A POSTROUTING -s 10.0.1.0/24 -o two.in -p tcp -j SNAT \
+            --to-source 203.0.113.4-203.0.113.6:2000-2999 --persistent\n\
+            -A POSTROUTING -s 10.0.1.0/24 -o two.in -p udp -j SNAT \
+            --to-source 203.0.113.4-203.0.113.6:2000-2999 --persistent\n\
             -A POSTROUTING -s 10.0.1.0/24 -o two.in -j SNAT --to-source 203.0.113.4-203.0.113.6 --persistent\nCOMMIT\n",
         outside: &[at(4), at(5), at(6)],
         open: &[],
@@ -54,7 +56,8 @@ pub(crate) const CONFIGURATIONS: [Configuration; 4] = [
         program: ("iptables-legacy-restore", &["--noflush"]),
         kernel: "*nat\n\
             -A PREROUTING -i two.in -d 203.0.113.4 -p tcp --dport 8080 -j DNAT --to-destination 10.0.1.7:80\n\
-            -A PREROUTING -i two.in -d 203.0.113.4 -p udp --dport 6000:6009 -j DNAT --to-destination 10.0.1.8:7000-7009/6000\n\
+            -A PREROUTING -i two.in -d 203.0.113.4 -p udp --dport 6000:6009 -j DNAT \
+            --to-destination 10.0.1.8:7000-7009/6000\n\
             -A PREROUTING -i two.in -d 203.0.113.9 -j DNAT --to-destination 10.0.3.9\n\
             -A POSTROUTING -s 10.0.3.9 -o two.in -j SNAT --to-source 203.0.113.9\n\
             -A POSTROUTING -s 10.0.1.0/24 -o two.in -j SNAT --to-source 203.0.113.4\nCOMMIT\n",

@@ -11,9 +11,9 @@ use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
 };
 use catena_model::resource::{
-    Attachment, Chain, ChainGraph, ClassificationRule, Encapsulation, FailurePolicy, FixedIp,
-    Instance, InterfaceRef, IpFamily, Label, Network, OwnTraffic, Port, PortBounds,
-    ServiceFunction, Subnet, Transport, TupleMapping,
+    Chain, ChainGraph, ClassificationRule, Encapsulation, FailurePolicy, FixedIp, Instance,
+    InterfaceRef, IpFamily, Label, Network, OwnTraffic, Port, PortBounds, ServiceFunction, Subnet,
+    Transport, TupleMapping,
 };
 use catena_model::slice::{Slice, TunnelId};
 use catena_model::{NodeName, ProjectId};
@@ -117,9 +117,7 @@ fn port(number: u32, dice: &mut Dice) -> Port {
         subnet: SubnetId(id(2, dice.below(3))),
         address: address(dice),
     };
-    let attachment = || {
-        Attachment::Interface(InterfaceRef { namespace: None, interface: format!("net{number}") })
-    };
+    let attachment = || InterfaceRef { namespace: None, interface: format!("n{number}") }.into();
     Port {
         id: PortId(id(3, number)),
         label: label(dice),
