@@ -60,6 +60,8 @@ limits! {
         "Packets in fragments whose first one a NAT remembers for those behind it; one more takes the room of the one seen longest ago.";
     NAT_FRAGMENT_S: u64 = 30, "seconds",
         "How long a NAT remembers a first fragment; Linux gives up a packet that is not whole after as long.";
+    NODE_FUNCTION_PORTS_MAX: usize = 64, "ports",
+        "Ports of bundled functions that may be declared at one node: its data plane has room for four times as many functions, for those whose configuration changes.";
     FUNCTION_INSTANCES_MAX: usize = 256, "instances",
         "Instances of one service function.";
     NODE_RULES_MAX: usize = 131_072, "rules",

@@ -13,11 +13,14 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 
+/// A function, or why there is none.
+pub type Made = Result<Box<dyn Function>, ConfigError>;
+
 /// A kind of function.
 pub struct BundledKind {
     /// What configurations and people call it.
     pub name: &'static str,
-    make: fn(&str, &Surroundings) -> Result<Box<dyn Function>, ConfigError>,
+    make: fn(&str, &Surroundings) -> Made,
 }
 
 /// All kinds.
@@ -58,10 +61,7 @@ pub fn names() -> String {
 ///
 /// # Errors
 /// When there is no such kind, or its configuration is wrong.
-pub fn make(
-    configuration: &Configuration,
-    surroundings: &Surroundings,
-) -> Result<Box<dyn Function>, ConfigError> {
+pub fn make(configuration: &Configuration, surroundings: &Surroundings) -> Made {
     let kind = KINDS.iter().find(|kind| kind.name == configuration.kind).ok_or_else(|| {
         ConfigError(format!(
             "there is no bundled function '{}'; there are {}",

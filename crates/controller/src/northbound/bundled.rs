@@ -208,7 +208,7 @@ fn instance(
     let (Some(ingress), Some(egress)) = (ports.first().copied(), ports.last().copied()) else {
         return Err(wrong("its ports are in no network"));
     };
-    let made = former.clone().unwrap_or_else(|| Instance {
+    let made = former.unwrap_or_else(|| Instance {
         id: InstanceId(Uuid::new_v4()),
         label: label(wanted.name.to_owned(), wanted.project),
         ingress,

@@ -1,7 +1,6 @@
 //! What a firewall is told. Refuses to know what rules mean.
 
-use super::{ConfigError, File, Surroundings, settings};
-use crate::Function;
+use super::{ConfigError, File, Made, Surroundings, settings};
 use crate::firewall::Firewall;
 use crate::tracking::TrackingConfig;
 use catena_rules::rule_set::Families;
@@ -43,10 +42,7 @@ enum UnsupportedWord {
     Skip,
 }
 
-pub(super) fn make(
-    config: &str,
-    surroundings: &Surroundings,
-) -> Result<Box<dyn Function>, ConfigError> {
+pub(super) fn make(config: &str, surroundings: &Surroundings) -> Made {
     let settings: Settings = settings(config)?;
     let interfaces: BTreeMap<String, Side> = settings
         .interfaces

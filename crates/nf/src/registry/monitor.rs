@@ -1,7 +1,6 @@
 //! What a monitor is told. Refuses to know what flows are.
 
-use super::{ConfigError, Surroundings, settings};
-use crate::Function;
+use super::{ConfigError, Made, Surroundings, settings};
 use crate::monitor::{Monitor, MonitorConfig};
 use serde::Deserialize;
 
@@ -22,10 +21,7 @@ struct Settings {
     idle_seconds: Option<u32>,
 }
 
-pub(super) fn make(
-    config: &str,
-    surroundings: &Surroundings,
-) -> Result<Box<dyn Function>, ConfigError> {
+pub(super) fn make(config: &str, surroundings: &Surroundings) -> Made {
     let Settings { ipfix, domain, active_seconds, idle_seconds } = settings(config)?;
     if let Some(collector) = ipfix {
         // Nothing carries messages out of a data plane: a collector that waits for them would wait for ever.

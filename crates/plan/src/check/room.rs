@@ -7,7 +7,9 @@ use crate::index::Index;
 use crate::intent::Intent;
 use catena_model::NodeName;
 use catena_model::id::{NetworkId, PortId};
-use catena_model::limits::{NODE_ADDRESSES_MAX, NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX};
+use catena_model::limits::{
+    NODE_ADDRESSES_MAX, NODE_FUNCTION_PORTS_MAX, NODE_PATHS_MAX, NODE_PORTS_MAX, NODE_RULES_MAX,
+};
 use catena_model::resource::Chain;
 use std::collections::BTreeMap;
 
@@ -15,13 +17,17 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) ports: usize,
+    /// Of these, those of functions that run inside.
+    pub(crate) inside: usize,
     pub(crate) paths: usize,
     pub(crate) rules: usize,
 }
 
 impl Room {
     /// What a port takes.
-    pub(crate) const OF_PORT: Self = Self { ports: 1, paths: 0, rules: 0 };
+    pub(crate) const OF_PORT: Self = Self { ports: 1, inside: 0, paths: 0, rules: 0 };
+    /// The same of a function that runs inside.
+    pub(crate) const OF_INSIDE_PORT: Self = Self { inside: 1, ..Self::OF_PORT };
 
     pub(super) fn edit(&mut self, edit: Edit, other: Self) {
         let merged = match edit {
@@ -29,6 +35,7 @@ impl Room {
             Edit::Remove => usize::saturating_sub,
         };
         self.ports = merged(self.ports, other.ports);
+        self.inside = merged(self.inside, other.inside);
         self.paths = merged(self.paths, other.paths);
         self.rules = merged(self.rules, other.rules);
     }
@@ -36,6 +43,7 @@ impl Room {
     pub(super) fn check(self, node: &NodeName) -> Result<(), PlanError> {
         let tables = [
             ("ports", self.ports, NODE_PORTS_MAX),
+            ("ports of bundled functions", self.inside, NODE_FUNCTION_PORTS_MAX),
             ("paths", self.paths, NODE_PATHS_MAX),
             ("rules", self.rules, NODE_RULES_MAX),
         ];

@@ -113,7 +113,11 @@ impl Resource for Port {
             index.network_addresses.edit(edit, self.network);
         }
         if let Some(node) = &self.node {
-            index.edit_room(edit, node, Room::OF_PORT);
+            let room = match self.attachment {
+                Some(Attachment::Inside) => Room::OF_INSIDE_PORT,
+                _ => Room::OF_PORT,
+            };
+            index.edit_room(edit, node, room);
             index.ports_at.edit(edit, (self.label.project.clone(), node.clone()));
             if let Some(interface) = self.attachment.as_ref().and_then(Attachment::interface) {
                 index.interfaces.edit(edit, (node.clone(), interface.clone()), self.id);

@@ -122,6 +122,25 @@ fn a_port_that_was_made_is_nobodys_to_move_or_remove() {
 }
 
 #[test]
+fn a_node_has_room_for_so_many_and_the_next_one_is_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = Controller::start(open(data.path()));
+    house(&controller);
+    let max = catena_model::limits::NODE_FUNCTION_PORTS_MAX as u32;
+    assert_eq!(put(&controller, &template(max, &["host1"])).0, 200);
+    let (status, problem) = put(&controller, &template(max + 1, &["host1"]));
+    assert_eq!(status, 409, "{problem}");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("65 ports of bundled functions") && detail.contains("host1"),
+        "{detail}"
+    );
+    assert_eq!(ports(&controller).len(), max as usize);
+    assert_eq!(put(&controller, &template(max + 1, &["host1", "host2"])).0, 200);
+    controller.stop();
+}
+
+#[test]
 fn what_no_function_can_be_made_of_is_refused_and_nothing_is_stored() {
     let data = tempfile::tempdir().unwrap();
     let controller = Controller::start(open(data.path()));
