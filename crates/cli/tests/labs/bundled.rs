@@ -3,6 +3,7 @@
 
 use crate::account;
 use crate::house::{House, in_shared_house};
+use crate::patience::wait_for;
 use crate::traffic::{Family, address};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -126,6 +127,57 @@ fn a_firewall_of_a_document_judges_in_its_chain_and_changes_without_breaking_a_c
 
         house.tell(&["apply", "-f", &file, "--undeploy"]);
         assert_eq!(house.declared(), before, "nothing of it is left");
+    });
+}
+
+#[test]
+fn a_connection_that_the_kernel_carries_meets_a_function_that_comes_into_its_chain() {
+    in_shared_house(|house| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("guarded.yaml");
+        let apply = |text: &str| {
+            std::fs::write(&file, text).expect("a file");
+            house.tell(&["apply", "-f", &file.display().to_string(), "--wait"])
+        };
+        // Without states: to those, whatever comes first is what began.
+        let stateless = format!(
+            "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -p tcp -m tcp --dport {} -j DROP\nCOMMIT\n",
+            PORTS[0]
+        );
+        std::fs::write(folder.path().join("edge.iptables"), stateless).expect("a file");
+        let before = house.declared();
+        apply(
+            "chains: [{name: guarded, source: S, destination: D, classify: tcp, through: [v8], symmetric: true}]",
+        );
+        let listeners = listen(house);
+        let mut near = connect(house, PORTS[0], PATIENCE).expect("nobody guards yet");
+        let (mut far, _) = listeners[0].accept().expect("it arrives");
+        let carried = || {
+            let counted =
+                account::counters(house).into_iter().filter_map(|one| one.dataplane.kernel);
+            counted.map(|kernel| kernel.carried.packets).sum::<u64>()
+        };
+        let at_first = carried();
+        wait_for("a kernel that carries it", || {
+            talk(&mut near, &mut far);
+            let packets = carried() - at_first;
+            if packets > 20 { Ok(()) } else { Err(format!("{packets} packets are carried")) }
+        });
+        let told = apply(DOCUMENT);
+        assert!(told.contains("chain guarded   active"), "{told}");
+        near.write_all(b"by any way").expect("it leaves");
+        far.set_read_timeout(Some(SILENCE)).expect("a timeout");
+        let mut heard = [0; 16];
+        let passed = far.read(&mut heard).expect_err("the firewall drops it, and what comes again");
+        assert_eq!(passed.kind(), ErrorKind::WouldBlock);
+        let shown = house.tell(&["function", "show", "edge"]);
+        assert!(
+            shown.contains("edge.iptables line 3, -p tcp -m tcp --dport 5100 -j DROP"),
+            "{shown}"
+        );
+        drop((near, far));
+        house.tell(&["apply", "-f", &file.display().to_string(), "--undeploy"]);
+        assert_eq!(house.declared(), before);
     });
 }
 
