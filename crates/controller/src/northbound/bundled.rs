@@ -46,13 +46,18 @@ pub(super) fn is_inside(intent: &IndexedIntent, instance: &Instance) -> bool {
     })
 }
 
-/// Is the template one that Catena carries out, and can a function be made of it?
-fn check(template: &FunctionTemplate) -> Result<(), Refusal> {
-    let Some(configuration) = template.configuration() else { return Ok(()) };
-    registry::make(&configuration, &Surroundings::default()).map(|_| ()).map_err(wrong)
+/// Can a function be made of what a template says, if it is one that comes with Catena? Takes its time with many rules,
+/// where nobody else waits for it.
+pub(super) async fn check(template: Option<&FunctionTemplate>) -> Result<(), Refusal> {
+    let configuration = template.and_then(FunctionTemplate::configuration);
+    let Some(configuration) = configuration else { return Ok(()) };
+    let make = move || registry::make(&configuration, &Surroundings::default()).map(|_| ());
+    let made = tokio::task::spawn_blocking(make).await;
+    made.map_err(|_| wrong("its configuration could not be looked at; try again"))?.map_err(wrong)
 }
 
-/// Gives a function the instances that its template asks for, and puts it into the draft.
+/// Gives a function the instances that its template asks for, and puts it into the draft. What the template says of the
+/// function has been checked.
 pub(super) fn arrange(
     draft: &mut Draft,
     quotas: &Quotas,
@@ -83,7 +88,6 @@ pub(super) fn arrange(
             other.name(),
         )));
     }
-    check(&template)?;
     let networks = networks(intent, &function.label.project, &template)?;
     let names = names(&function, &template);
     let mut kept = Vec::with_capacity(names.len());

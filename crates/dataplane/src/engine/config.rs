@@ -30,6 +30,8 @@ pub struct EngineConfig {
     /// Let packets without anything special through by what was decided for others like them; an
     /// engine that does not is the reference.
     pub has_fast_path: bool,
+    /// Run the functions that run inside; an engine that does not asks those of another.
+    pub has_functions: bool,
     /// What slices with a delay class may send together; none: as much as the node can.
     pub slice_bits_per_second: Option<NonZeroU64>,
     /// What one port may send to everybody in its network, and as much at once.
@@ -56,6 +58,7 @@ impl EngineConfig {
             classified_max: catena_model::limits::NODE_CLASSIFIED_FLOWS_MAX,
             flow_seed: RandomState::new().hash_one(()),
             has_fast_path: true,
+            has_functions: true,
             slice_bits_per_second: None,
             flood_frames_per_second: FLOOD_FRAMES_PER_SECOND,
             probe_secret: RandomState::new().hash_one(()),

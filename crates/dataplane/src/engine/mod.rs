@@ -256,7 +256,9 @@ impl Engine {
         self.epoch = Epoch(self.epoch.0 + 1);
         self.flow_cache.forget(changed.map_or(&Entered::All, |changed| &changed.entered));
         self.actions.align(&tables, changed, &self.slots);
-        self.functions.align(&tables.bundles);
+        if self.config.has_functions {
+            self.functions.align(&tables.bundles);
+        }
         self.forget_headers();
         self.fast_path.align(&self.tables, &tables, changed, &self.slots);
         let [flows, inside] = self.proxy_flows.crowded_mut();

@@ -90,6 +90,7 @@ pub(super) async fn patch(view: &View) -> Result<Response, Problem> {
         return Err(Problem::bad_body(what));
     }
     check_hosts(view, template.as_ref().and_then(Option::as_ref))?;
+    bundled::check(template.as_ref().and_then(Option::as_ref)).await?;
     let edit = move |function: ServiceFunction| {
         let on_failure = on_failure.unwrap_or(function.on_failure);
         let keeps_mac = keeps_mac.unwrap_or(function.keeps_mac);
@@ -103,6 +104,7 @@ pub(super) async fn patch(view: &View) -> Result<Response, Problem> {
 pub(super) async fn put(view: &View) -> Result<Response, Problem> {
     let FunctionSettings { on_failure, keeps_mac, template } = body(&view.call)?;
     check_hosts(view, template.as_ref())?;
+    bundled::check(template.as_ref()).await?;
     let edit = move |function| ServiceFunction { on_failure, keeps_mac, template, ..function };
     view.told(&change(view, find_function(view)?, edit).await?)
 }

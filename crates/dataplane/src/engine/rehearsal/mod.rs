@@ -67,6 +67,7 @@ impl Rehearsal {
     pub fn new(node: NodeName, tables: Arc<Tables>, request: ExplainRequest) -> Self {
         let mut engine = Engine::new(EngineConfig {
             has_fast_path: false,
+            has_functions: false,
             node,
             is_coalescing: false,
             flows_max: FLOWS,

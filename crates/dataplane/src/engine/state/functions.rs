@@ -164,8 +164,12 @@ impl Functions {
             let known = others.iter().position(|one| Some(one.number) == newest).unwrap_or(0);
             if let Some(other) = others.get_mut(known) {
                 fresh.follow(other, true);
-            } else if let Some((_, other)) = left.iter_mut().find(|(_, one)| one.is_of(instance)) {
-                fresh.follow(other, true);
+            } else {
+                let gone = left.iter_mut().filter(|(_, one)| one.is_of(instance));
+                // The newest of them, where there are several.
+                if let Some((_, other)) = gone.max_by_key(|(number, _)| Some(*number) == newest) {
+                    fresh.follow(other, true);
+                }
             }
             fresh.number = u32::try_from(number).unwrap_or(u32::MAX);
             if let Some(place) = self.running.get_mut(number) {
