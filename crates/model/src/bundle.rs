@@ -113,8 +113,18 @@ impl MemberEntry {
 pub struct Member {
     /// The hop at which it stands.
     pub hop: u16,
-    /// What it is made of.
+    /// By what that is known of which it is made.
+    pub id: ConfigurationId,
+    /// It.
     pub configuration: Arc<Configuration>,
+}
+
+impl Member {
+    /// A function of this configuration at a hop.
+    #[must_use]
+    pub fn new(hop: u16, configuration: Configuration) -> Self {
+        Self { hop, id: configuration.id(), configuration: Arc::new(configuration) }
+    }
 }
 
 #[cfg(test)]

@@ -271,7 +271,7 @@ impl Firewall {
     fn take_over(&mut self, entry: &StateEntry) -> Option<()> {
         let content =
             u128::from_be_bytes(*entry.key.first_chunk().filter(|_| entry.key.len() == 16)?);
-        let rule = self.program.contents.iter().position(|one| *one == content)?;
+        let rule = *self.program.by_content.get(&content)?;
         let (packets, rest) = entry.value.as_deref()?.split_first_chunk()?;
         let (bytes, mut rest) = rest.split_first_chunk()?;
         let limits = self.program.limits.iter().zip(&mut self.state.buckets);

@@ -5,17 +5,20 @@ use crate::blueprint::Blueprint;
 use crate::graph::Graphs;
 use crate::intent::Intent;
 use crate::inventory::Inventory;
-use crate::ledger::{Direction, Ledger, PathPhase, PathRecord, PlacedPort, SliceReach};
+use crate::ledger::{
+    Bundle, Direction, Ledger, PathPhase, PathRecord, PlacedPort, SliceReach, bundles,
+};
 use crate::next::supersede;
 use crate::pins::pins;
 use crate::programs::port_entry;
 use crate::render::Rendering;
 use crate::routing::{is_routed, render_routed};
 use crate::ways::Roads;
-use catena_model::PathId;
 use catena_model::id::ChainId;
+use catena_model::limits::NODE_FUNCTIONS_MAX;
 use catena_model::program::PortRole;
 use catena_model::resource::Chain;
+use catena_model::{NodeName, PathId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One step of the planner: from the blueprint before to the ledger after.
@@ -233,6 +236,23 @@ fn ports_of(intent: &Intent, rendering: &Rendering) -> Vec<PlacedPort> {
     ports
 }
 
+/// Do the nodes of a way run its bundled functions beside those of all paths that they know?
+fn have_nodes_room(ledger: &Ledger, way: &Rendering) -> bool {
+    let mut run: BTreeMap<&NodeName, BTreeSet<Bundle>> = BTreeMap::new();
+    for (node, bundle) in bundles(&way.members, &way.hops) {
+        run.entry(node).or_default().insert(bundle);
+    }
+    if run.is_empty() {
+        return true;
+    }
+    for (node, bundle) in ledger.paths.values().flat_map(PathRecord::bundles) {
+        if let Some(known) = run.get_mut(node) {
+            known.insert(bundle);
+        }
+    }
+    run.values().all(|known| known.len() <= NODE_FUNCTIONS_MAX)
+}
+
 fn install(
     ledger: &mut Ledger,
     intent: &Intent,
@@ -241,7 +261,9 @@ fn install(
     way: &Rendering,
     is_update: bool,
 ) {
-    let Some(id) = ledger.free_path_id(way.encapsulation) else {
+    // A node that runs as many functions as it can has room again when former paths have drained.
+    let free = ledger.free_path_id(way.encapsulation).filter(|_| have_nodes_room(ledger, way));
+    let Some(id) = free else {
         ledger.unserved.insert(chain.id);
         return;
     };

@@ -9,7 +9,7 @@ use crate::port_numbers::NumberBooks;
 use crate::way_detours::DetourBooks;
 use crate::way_mtus::{LinkMtus, MtuBooks};
 use crate::ways::WayBooks;
-use catena_model::bundle::{Member, MemberEntry};
+use catena_model::bundle::{ConfigurationId, Member, MemberEntry};
 use catena_model::discovery::{DiscoveryKey, stored_key};
 use catena_model::id::{ChainId, InstanceId, NetworkId};
 use catena_model::limits::PATH_ID_QUARANTINE_BLUEPRINTS;
@@ -145,6 +145,21 @@ pub struct PathRecord {
     pub is_partly_counted: bool,
 }
 
+/// An instance, and what it is made of: what a node runs once, whatever paths lead there.
+pub(crate) type Bundle = (InstanceId, ConfigurationId);
+
+/// The bundled functions among hops, with their nodes.
+pub(crate) fn bundles<'h>(
+    members: &'h [Member],
+    hops: &'h [HopEntry],
+) -> impl Iterator<Item = (&'h NodeName, Bundle)> {
+    members.iter().flat_map(move |member| {
+        let instances = hops.get(usize::from(member.hop)).map(|hop| &hop.instances);
+        let all = instances.into_iter().flatten();
+        all.map(move |one| (&one.node, (one.id, member.id)))
+    })
+}
+
 /// The nodes at which slices are classified.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SliceReach {
@@ -249,6 +264,11 @@ impl PathRecord {
         self.rules.iter().any(is_here).then_some(SetupEntry { path: id, away })
     }
 
+    /// The bundled functions of its hops: their nodes, instances, and what they are made of.
+    pub(crate) fn bundles(&self) -> impl Iterator<Item = (&NodeName, Bundle)> {
+        bundles(&self.members, &self.hops)
+    }
+
     /// The bundled functions that a node runs for it.
     pub(crate) fn members_at<'r>(&'r self, node: &'r NodeName) -> impl Iterator<Item = &'r Member> {
         self.members.iter().filter(move |member| {
@@ -264,7 +284,7 @@ impl PathRecord {
             hop: member.hop,
             member: 0,
             is_backward: self.direction == Direction::Reverse,
-            configuration: member.configuration.id(),
+            configuration: member.id,
         }
     }
 

@@ -18,7 +18,6 @@ use catena_model::resource::{
 use catena_model::setup::Setup;
 use catena_model::{NodeName, PathId};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// One way along a chain when everything it needs is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -275,7 +274,7 @@ fn hop(
 fn members<'f>(functions: impl Iterator<Item = &'f ServiceFunction>) -> Vec<Member> {
     let configured = (0..).zip(functions).filter_map(|(hop, function)| {
         let configuration = function.template.as_ref()?.configuration()?;
-        Some(Member { hop, configuration: Arc::new(configuration) })
+        Some(Member::new(hop, configuration))
     });
     configured.collect()
 }

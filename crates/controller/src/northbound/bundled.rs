@@ -14,10 +14,14 @@ use catena_plan::IndexedIntent;
 use catena_store::StoreError;
 use serde_json::{Map, Value};
 use std::fmt::Display;
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 /// Networks that ports of an instance may be in: that by which packets come, and that by which they go.
 const NETWORKS_MAX: usize = 2;
+
+/// Whose turn it is to have a function made that is thrown away again.
+static TURN: Semaphore = Semaphore::const_new(1);
 
 /// Why it cannot be arranged.
 pub(super) enum Refusal {
@@ -51,8 +55,14 @@ pub(super) fn is_inside(intent: &IndexedIntent, instance: &Instance) -> bool {
 pub(super) async fn check(template: Option<&FunctionTemplate>) -> Result<(), Refusal> {
     let configuration = template.and_then(FunctionTemplate::configuration);
     let Some(configuration) = configuration else { return Ok(()) };
+    // One after the other, whoever asks: a rule set may take a while, and memory.
+    let turn = TURN.acquire().await;
     let make = move || registry::make(&configuration, &Surroundings::default()).map(|_| ());
-    let made = tokio::task::spawn_blocking(make).await;
+    let made = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        make()
+    });
+    let made = made.await;
     made.map_err(|_| wrong("its configuration could not be looked at; try again"))?.map_err(wrong)
 }
 
@@ -193,7 +203,10 @@ fn instance(
         let there = end.and_then(|id| known(id, draft)).filter(|port| port.network == *network);
         let is_own = |port: &Port| !ports.contains(&port.id);
         let port = match there.filter(is_own) {
-            Some(port) => Port { node: wanted.node.clone(), ..port },
+            Some(port) => {
+                let (node, device_id) = (wanted.node.clone(), wanted.name.to_owned());
+                Port { node, device_id, ..port }
+            }
             None => {
                 let suffix = if place == 0 { "" } else { "-out" };
                 let label = label(format!("{}{suffix}", wanted.name), wanted.project);
@@ -212,6 +225,12 @@ fn instance(
     let (Some(ingress), Some(egress)) = (ports.first().copied(), ports.last().copied()) else {
         return Err(wrong("its ports are in no network"));
     };
+    if former.is_none() {
+        let own = draft.intent().index().count_owned::<Instance>(wanted.project);
+        if quotas.limit(wanted.project, "port_pair").is_some_and(|limit| own >= limit) {
+            return Err(Refusal::Port(PortRefusal::Quota("port_pair")));
+        }
+    }
     let made = former.unwrap_or_else(|| Instance {
         id: InstanceId(Uuid::new_v4()),
         label: label(wanted.name.to_owned(), wanted.project),
@@ -222,7 +241,8 @@ fn instance(
         is_draining: false,
         declared: Value::Object(Map::new()),
     });
-    let instance = Instance { ingress, egress, ..made };
+    let label = label(wanted.name.to_owned(), wanted.project);
+    let instance = Instance { label, ingress, egress, ..made };
     let id = instance.id;
     draft.put(instance)?;
     for left in ends.into_iter().flatten().filter(|port| !ports.contains(port)) {

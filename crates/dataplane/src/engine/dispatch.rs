@@ -99,10 +99,10 @@ impl Engine {
 
 impl Tables {
     /// Must one engine decide all packets, since a function rewrites some, one that runs inside
-    /// remembers more than flows, or a slice is held back?
+    /// remembers anything, or a slice is held back?
     #[must_use]
     pub fn are_for_one(&self) -> bool {
-        self.rewritten > 0 || self.bundles.wide > 0 || self.slices.hold_back()
+        self.rewritten > 0 || self.bundles.remembering > 0 || self.slices.hold_back()
     }
 }
 

@@ -178,6 +178,40 @@ fn functions_follow_one_another_at_one_node_and_at_the_classifiers() {
 }
 
 #[test]
+fn who_only_looks_on_ends_nothing_and_tells_nobody() {
+    let mut town = with_chain(Encapsulation::Nsh, &[&["v1"], &["v4"]]);
+    inside(&mut town, "v1", EDGE);
+    town.chains[0].taps = vec![0];
+    let mut rig = Rig::new(town);
+    for port in [41, 42] {
+        let sent = from_port(&packet(&rig.town, CHAINED_PORT), port);
+        rig.send("S", &sent.frame());
+        rig.assert_moved(&[
+            ("S received", 1),
+            ("S created tap", 1),
+            ("S consumed", 1),
+            ("S forwarded", 1),
+            ("host1 path 100 entered", 1),
+            ("host1 path 100 tapped", 1),
+            ("host1 path 100 to v1", 1),
+            ("host1 path 100 tunnelled out", 1),
+            ("host1 tunnels transmitted", 1),
+            ("host3 tunnels received", 1),
+            ("host3 tunnels forwarded", 1),
+            ("host3 path 100 tunnelled in", 1),
+            ("host3 path 100 to v4", 1),
+            ("v4.in transmitted", 1),
+            ("v4.out received", 1),
+            ("v4.out forwarded", 1),
+            ("host3 path 100 from v4", 1),
+            ("host3 path 100 finished", 1),
+            ("D transmitted", 1),
+        ]);
+        assert_eq!((rig.take("D").len(), rig.take("S").len()), (1, 0));
+    }
+}
+
+#[test]
 fn super_frames_go_through_whole() {
     let mut town = with_chain(Encapsulation::Nsh, &[&["v1"], &["v2"]]);
     inside(&mut town, "v1", EDGE);

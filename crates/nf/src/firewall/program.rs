@@ -55,6 +55,8 @@ pub(super) struct Program {
     /// What each is known by in whatever rule set it stands: its words, and which of several equal
     /// ones it is.
     pub(super) contents: Vec<u128>,
+    /// Which rule has which content.
+    pub(super) by_content: HashMap<u128, usize>,
     /// The limits, each with its rule.
     pub(super) limits: Vec<(RuleNumber, Limit)>,
     /// Versions of IP of whose connections rules ask for the states.
@@ -102,6 +104,7 @@ impl Program {
             bases: Vec::new(),
             rules: Vec::new(),
             contents: Vec::new(),
+            by_content: HashMap::new(),
             limits: Vec::new(),
             tracked: Families { v4: false, v6: false },
         };
@@ -184,7 +187,9 @@ impl Program {
     ) -> RuleNumber {
         let hash = stable_hash(content);
         let nth = seen.entry(hash).or_default();
-        self.contents.push(u128::from(hash) << 64 | u128::from(*nth));
+        let content = u128::from(hash) << 64 | u128::from(*nth);
+        self.by_content.entry(content).or_insert(self.contents.len());
+        self.contents.push(content);
         *nth += 1;
         self.rules.push(words);
         u32::try_from(self.rules.len() - 1).unwrap_or(u32::MAX)

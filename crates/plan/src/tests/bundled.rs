@@ -6,7 +6,9 @@ use super::rig::{CUSTOMER, INTERNAL, World, id, node};
 use catena_model::PathId;
 use catena_model::bundle::Configuration;
 use catena_model::id::FunctionId;
+use catena_model::limits::NODE_FUNCTIONS_MAX;
 use catena_model::resource::{FunctionTemplate, Runs};
+use catena_model::status::ChainState;
 use serde_json::{Map, Value, json};
 
 /// Source m1 on host1, destination m2 on host3; functions v11 (host1) and v12 (host2).
@@ -122,4 +124,26 @@ fn chains_with_the_same_configuration_share_it() {
     world.drain_all();
     world.settle();
     assert_eq!(members(&world, 2), [(PathId(2), 1, false, 7)]);
+}
+
+#[test]
+fn a_node_that_runs_as_many_as_it_can_waits_for_former_paths_to_drain() {
+    let mut world = testbed();
+    bundle(&mut world, 12, 0);
+    let chain = world.chain(1, 1, &[12]);
+    world.settle();
+    // Nothing drains: each change leaves a path behind.
+    for domain in 1..NODE_FUNCTIONS_MAX as u64 + 3 {
+        bundle(&mut world, 12, u32::try_from(domain).unwrap());
+        world.settle();
+    }
+    assert_eq!(members(&world, 2).len(), NODE_FUNCTIONS_MAX);
+    let newest = members(&world, 2).last().unwrap().3;
+    assert_eq!(newest, NODE_FUNCTIONS_MAX as u64 - 1, "the last one that there was room for");
+    assert_eq!(world.classified(1).len(), 1, "whose path goes on meanwhile");
+    world.drain_all();
+    world.settle();
+    let left = members(&world, 2);
+    assert!(left.iter().any(|member| member.3 == NODE_FUNCTIONS_MAX as u64 + 2), "{left:?}");
+    assert_eq!(world.status(chain).state, ChainState::Active);
 }

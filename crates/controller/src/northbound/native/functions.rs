@@ -90,6 +90,7 @@ pub(super) async fn patch(view: &View) -> Result<Response, Problem> {
         return Err(Problem::bad_body(what));
     }
     check_hosts(view, template.as_ref().and_then(Option::as_ref))?;
+    let id = find_function(view)?;
     bundled::check(template.as_ref().and_then(Option::as_ref)).await?;
     let edit = move |function: ServiceFunction| {
         let on_failure = on_failure.unwrap_or(function.on_failure);
@@ -97,16 +98,17 @@ pub(super) async fn patch(view: &View) -> Result<Response, Problem> {
         let template = template.unwrap_or_else(|| function.template.clone());
         ServiceFunction { on_failure, keeps_mac, template, ..function }
     };
-    view.told(&change(view, find_function(view)?, edit).await?)
+    view.told(&change(view, id, edit).await?)
 }
 
 /// Gives a function these settings and no others.
 pub(super) async fn put(view: &View) -> Result<Response, Problem> {
     let FunctionSettings { on_failure, keeps_mac, template } = body(&view.call)?;
     check_hosts(view, template.as_ref())?;
+    let id = find_function(view)?;
     bundled::check(template.as_ref()).await?;
     let edit = move |function| ServiceFunction { on_failure, keeps_mac, template, ..function };
-    view.told(&change(view, find_function(view)?, edit).await?)
+    view.told(&change(view, id, edit).await?)
 }
 
 /// Hosts are the operator's to name.

@@ -9,7 +9,7 @@ use super::scope::{Edit, Labels, Scope, View};
 use super::{uses, values};
 use catena_model::ProjectId;
 use catena_model::id::{ChainId, InstanceId, PortId};
-use catena_model::resource::{Encapsulation, Instance};
+use catena_model::resource::{Attachment, Encapsulation, Instance};
 use catena_plan::IndexedIntent;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -128,6 +128,14 @@ fn check_ports(scope: Scope<'_>, ingress: PortId, egress: PortId) -> Result<(), 
             let message = format!("Port Pair port {port} not found.");
             ApiError::not_found("PortPairPortNotFound", message)
         })?;
+        if port.attachment == Some(Attachment::Inside) {
+            let message = format!(
+                "Port {} belongs to a bundled function, whose port pair is made of its template; use that, or \
+                 its Port Pair Group.",
+                port.id
+            );
+            return Err(ApiError::conflict("PortInUse", message));
+        }
         Ok::<_, ApiError>(port.device_id.as_str())
     };
     let (ingress_device, egress_device) = (device(ingress)?, device(egress)?);

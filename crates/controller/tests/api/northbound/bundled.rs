@@ -115,6 +115,12 @@ fn a_port_that_was_made_is_nobodys_to_move_or_remove() {
         assert!(message.contains("change the template"), "{message}");
     }
     assert_eq!(controller.call("DELETE", &port, None).0, 409);
+    let id = ports(&controller)[0]["id"].clone();
+    let own = json!({"network_id": ports(&controller)[0]["network_id"], "device_id": "edge"});
+    let own = controller.create("/v2.0/ports", &own)["id"].clone();
+    let pair = json!({"port_pair": {"name": "mine", "ingress": id, "egress": own}});
+    let (status, refused) = controller.call("POST", "/v2.0/sfc/port_pairs", Some(&pair));
+    assert_eq!((status, &refused["NeutronError"]["type"]), (409, &json!("PortInUse")), "{refused}");
     let (status, renamed) =
         controller.call("PUT", &port, Some(&json!({"port": {"name": "front"}})));
     assert_eq!((status, &renamed["port"]["name"]), (200, &json!("front")), "{renamed}");

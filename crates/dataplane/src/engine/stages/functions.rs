@@ -235,7 +235,7 @@ fn decide(batch: Batch<'_>, functions: &mut Functions, context: &mut Context<'_>
         return failed(works, context);
     }
     let outcomes = &*asking.outcomes;
-    generate(works, (running, outcomes), (&first, made), context);
+    generate(works, (running, outcomes), made, context);
     change(works, outcomes);
     for (work, says) in works.iter_mut().zip(outcomes.verdicts()) {
         if !matches!(work.step, Step::Inside(_)) {
@@ -303,11 +303,16 @@ fn look_again(work: &mut Work) {
 fn generate(
     works: &[Work],
     (running, outcomes): (&mut Running, &Outcomes),
-    (first, made): (&InsideVisit, &mut Vec<Work>),
+    made: &mut Vec<Work>,
     context: &mut Context<'_>,
 ) {
     for (at, generated) in outcomes.generated() {
         let Some(cause) = works.get(*at as usize) else { continue };
+        // Who only looks on says nothing to those whom it looks at.
+        let Step::Inside(visit) = cause.step else { continue };
+        if instance(&visit, context).is_none_or(|(_, local)| local.is_tap) {
+            continue;
+        }
         let is_error = generated.kind == GeneratedKind::Unreachable;
         if is_error && !running.errors.take(&ERRORS, Time(context.now_ns)) {
             running.errors_withheld += 1;
@@ -316,7 +321,7 @@ fn generate(
         let frame = outcomes.bytes(generated.frame.clone());
         let volume = Volume { packets: 1, bytes: frame.len() as u64 };
         context.count(cause.copy, CounterUpdate::Created(cause.owner, Created::Function), volume);
-        match make(cause, (generated, frame), first, context) {
+        match make(cause, (generated, frame), &visit, context) {
             Ok(work) => made.push(work),
             Err(reason) => context.counters.dropped(cause.owner, None, reason, 1),
         }

@@ -86,6 +86,12 @@ impl Running {
         let mut entries: Vec<StateEntry> = Vec::new();
         other.function.export(all, &mut entries);
         self.function.import(&entries);
+        // Both know the same now: what was taken over is nothing to be told again.
+        entries.clear();
+        self.function.export(false, &mut entries);
+        self.errors = other.errors.clone();
+        self.errors_withheld = other.errors_withheld;
+        (self.events, self.messages) = (other.events, other.messages);
     }
 
     fn export(&self) -> FunctionCounters {
@@ -162,7 +168,10 @@ impl Functions {
             let mut others: Vec<&mut Running> = all.filter(|one| one.is_of(instance)).collect();
             // Of several values of an instance one is the newest; a single one is that anyway.
             let known = others.iter().position(|one| Some(one.number) == newest).unwrap_or(0);
-            if let Some(other) = others.get_mut(known) {
+            if known < others.len() {
+                let other = others.swap_remove(known);
+                // With a third, what one of them is told must not be new to nobody else.
+                others.into_iter().for_each(|one| one.follow(other, true));
                 fresh.follow(other, true);
             } else {
                 let gone = left.iter_mut().filter(|(_, one)| one.is_of(instance));
@@ -210,11 +219,14 @@ impl Functions {
             return;
         };
         let former = std::mem::replace(newest, number) as usize;
+        // What one of several has been told, the others have not.
+        let are_several =
+            self.running.iter().flatten().filter(|one| one.is_of(instance)).count() > 2;
         let number = number as usize;
         if let Ok([one, other]) = self.running.get_disjoint_mut([number, former])
             && let (Some(one), Some(other)) = (one, other)
         {
-            one.follow(other, false);
+            one.follow(other, are_several);
         }
     }
 

@@ -2,15 +2,16 @@
 //! knows it. Knows how long each is needed; refuses to know what a function does.
 
 use crate::engine::error::{CompileError, at_most};
-use catena_model::bundle::ConfigurationId;
+use catena_model::bundle::{Configuration, ConfigurationId};
 use catena_model::entry::Entries;
 use catena_model::id::InstanceId;
 use catena_model::limits::NODE_FUNCTIONS_MAX;
 use catena_model::{NodeName, PathId};
-use catena_nf::registry::{self, Surroundings};
+use catena_nf::registry::{self, ConfigError, Surroundings};
 use catena_nf::{Function, profile::Profile, profile::StateScope};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What is one: the same instance with another configuration is another.
@@ -27,9 +28,17 @@ pub(crate) struct Bundle {
 
 /// How values of it are made: whoever makes tables has time to, whoever forwards has none.
 struct Made {
-    entries: Entries,
+    configuration: Configuration,
     surroundings: Surroundings,
     ready: Mutex<Vec<Box<dyn Function>>>,
+    /// As many as will be asked for were made.
+    is_prepared: AtomicBool,
+}
+
+impl Made {
+    fn value(&self) -> Result<Box<dyn Function>, ConfigError> {
+        registry::make(&self.configuration, &self.surroundings)
+    }
 }
 
 impl fmt::Debug for Bundle {
@@ -45,19 +54,28 @@ impl Bundle {
         entries: &Entries,
         surroundings: Surroundings,
     ) -> Result<Self, String> {
-        let first = make(key.1, entries, &surroundings)?;
+        let entry = entries.configurations.get(&key.1);
+        let entry = entry.ok_or("its configuration is not in the program")?;
+        let made = Made {
+            configuration: entry.configuration.clone(),
+            surroundings,
+            ready: Mutex::default(),
+            is_prepared: AtomicBool::new(false),
+        };
+        let first = made.value().map_err(|error| error.to_string())?;
         let profile = *first.profile();
-        let made = Made { entries: entries.clone(), surroundings, ready: Mutex::new(vec![first]) };
+        made.ready.lock().unwrap_or_else(PoisonError::into_inner).push(first);
         Ok(Self { key, name: name.to_owned(), profile, made })
     }
 
-    /// Makes values ahead, one for each engine that will ask.
+    /// Makes values ahead, one for each engine that will ask; each asks once.
     pub(crate) fn prepare(&self, engines: usize) {
+        if self.made.is_prepared.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let mut ready = self.made.ready.lock().unwrap_or_else(PoisonError::into_inner);
         while ready.len() < engines {
-            let Ok(value) = make(self.key.1, &self.made.entries, &self.made.surroundings) else {
-                return;
-            };
+            let Ok(value) = self.made.value() else { return };
             ready.push(value);
         }
     }
@@ -65,18 +83,8 @@ impl Bundle {
     /// A value of its own for an engine; none: it cannot be made, which its tables would have said.
     pub(crate) fn take(&self) -> Option<Box<dyn Function>> {
         let ready = self.made.ready.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        ready.or_else(|| make(self.key.1, &self.made.entries, &self.made.surroundings).ok())
+        ready.or_else(|| self.made.value().ok())
     }
-}
-
-fn make(
-    id: ConfigurationId,
-    entries: &Entries,
-    surroundings: &Surroundings,
-) -> Result<Box<dyn Function>, String> {
-    let entry = entries.configurations.get(&id);
-    let entry = entry.ok_or("its configuration is not in the program")?;
-    registry::make(&entry.configuration, surroundings).map_err(|error| error.to_string())
 }
 
 /// All of them. A number stays that of its bundle as long as some path needs it.
@@ -84,8 +92,9 @@ fn make(
 pub(crate) struct Bundles {
     numbers: BTreeMap<BundleKey, u32>,
     all: Vec<Option<Arc<Bundle>>>,
-    /// Those whose state reaches beyond a flow, so that one engine must see all packets.
-    pub(crate) wide: u32,
+    /// Those that remember anything, so that one engine must see all packets: fragments, and errors about a flow, do not
+    /// come where the rest of it does.
+    pub(crate) remembering: u32,
 }
 
 impl Bundles {
@@ -128,8 +137,8 @@ impl Bundles {
             next.all[number] = Some(Arc::new(bundle));
             next.numbers.insert(key, u32::try_from(number).unwrap_or(u32::MAX));
         }
-        let is_wide = |bundle: &&Arc<Bundle>| bundle.profile.state > StateScope::Flow;
-        next.wide = next.iter().filter(is_wide).count().try_into().unwrap_or(u32::MAX);
+        let remembers = |bundle: &&Arc<Bundle>| bundle.profile.state > StateScope::Packet;
+        next.remembering = next.iter().filter(remembers).count().try_into().unwrap_or(u32::MAX);
         Ok(next)
     }
 
