@@ -7,10 +7,10 @@
 mod carry;
 mod config;
 mod datagrams;
+mod evaluate;
 #[cfg(test)]
 mod evasions;
 mod eve;
-mod evaluate;
 mod facts;
 mod flow;
 mod http;
@@ -115,8 +115,16 @@ impl Ids {
         self.statistics
     }
 
-    fn one(&mut self, now: Time, (at, direction): (usize, Direction), packet: &Packet<'_>, outcomes: &mut Outcomes) {
-        let Self { config, program, tracking, state, scratch, counts, is_dirty, statistics, .. } = self;
+    fn one(
+        &mut self,
+        now: Time,
+        (at, direction): (usize, Direction),
+        packet: &Packet<'_>,
+        outcomes: &mut Outcomes,
+    ) {
+        let Self {
+            config, program, tracking, state, scratch, counts, is_dirty, statistics, ..
+        } = self;
         let moment = Moment { program, config, tracking, now };
         let mut tell = |hit: &inspect::Hit<'_>| {
             if let (Some(count), Some(is_dirty)) =
@@ -132,7 +140,8 @@ impl Ids {
             statistics.alerts = statistics.alerts.saturating_add(1);
             outcomes.tell(at, Event { at: now, kind: EventKind::Alert, rule: hit.number });
             let is_blocked = config.is_preventing && hit.rule.action != Action::Alert;
-            let write = |into: &mut [u8]| eve::write(hit, (now, config.epoch_seconds), is_blocked, into);
+            let write =
+                |into: &mut [u8]| eve::write(hit, (now, config.epoch_seconds), is_blocked, into);
             outcomes.hand_out(at, HandedOutKind::Eve, eve::LINE_BYTES_MAX, write);
         };
         let found = inspect(moment, state, scratch, packet, &mut tell);
@@ -167,12 +176,20 @@ impl Ids {
 }
 
 /// Tells the sender of a rejected packet; answers whether by a reset.
-fn reject(packet: &Packet<'_>, (at, direction): (usize, Direction), outcomes: &mut Outcomes) -> bool {
+fn reject(
+    packet: &Packet<'_>,
+    (at, direction): (usize, Direction),
+    outcomes: &mut Outcomes,
+) -> bool {
     let macs = (packet.view.destination, packet.view.source);
     let back = direction.reversed();
     if packet.view.protocol == Some(IpProtocol::TCP) {
         let write = |into: &mut [u8]| reset::emit(packet.frame, macs, into);
-        return outcomes.generate((at, GeneratedKind::TcpReset, back), reset::FRAME_BYTES_MAX, write);
+        return outcomes.generate(
+            (at, GeneratedKind::TcpReset, back),
+            reset::FRAME_BYTES_MAX,
+            write,
+        );
     }
     let (v4, v6) = UNREACHABLE;
     let is_v4 = packet.view.network == catena_wire::frame::Network::Ipv4;
@@ -188,8 +205,10 @@ fn reject(packet: &Packet<'_>, (at, direction): (usize, Direction), outcomes: &m
 /// What an ids says of itself. Fragments of one packet meet by its hosts, and so may counters.
 fn profile(rules: &IdsRules, config: &IdsConfig) -> Profile {
     let of_ip = Field::ALL.iter().filter(|field| **field >= Field::Dscp);
-    let mut reads = of_ip.fold(FieldSet::EMPTY.with(Field::EtherType), |set, field| set.with(*field));
-    let rejects = config.is_preventing && rules.rules.iter().any(|rule| rule.action == Action::Reject);
+    let mut reads =
+        of_ip.fold(FieldSet::EMPTY.with(Field::EtherType), |set, field| set.with(*field));
+    let rejects =
+        config.is_preventing && rules.rules.iter().any(|rule| rule.action == Action::Reject);
     if rejects {
         // The answer quotes the packet.
         reads = FieldSet::all();
@@ -199,7 +218,9 @@ fn profile(rules: &IdsRules, config: &IdsConfig) -> Profile {
     let is_of_all =
         is_of_all.into_iter().any(|threshold| threshold.track == catena_rules::snort::Track::Rule);
     let asks_both = rules.rules.iter().any(|rule| {
-        rule.flow.is_any() || !rule.flowbits.is_empty() || !matches!(rule.protocol, Protocol::Ip | Protocol::Icmp)
+        rule.flow.is_any()
+            || !rule.flowbits.is_empty()
+            || !matches!(rule.protocol, Protocol::Ip | Protocol::Icmp)
     });
     Profile {
         reads: reads.with_meta(Meta::InPort).with_meta(Meta::ReceivedAt),
@@ -245,12 +266,8 @@ impl Function for Ids {
     fn ask(&self, now: Time, _direction: Direction, packet: &Packet<'_>) -> Answer {
         let mut state = self.state.excerpt((&self.program, &self.config, now), packet);
         let mut scratch = Scratch::small(&self.program);
-        let moment = Moment {
-            program: &self.program,
-            config: &self.config,
-            tracking: &self.tracking,
-            now,
-        };
+        let moment =
+            Moment { program: &self.program, config: &self.config, tracking: &self.tracking, now };
         let mut rules = Vec::new();
         let mut tell = |hit: &inspect::Hit<'_>| rules.push(hit.number);
         let found = inspect(moment, &mut state, &mut scratch, packet, &mut tell);

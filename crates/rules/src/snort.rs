@@ -17,8 +17,9 @@ mod words;
 
 pub use pattern::Pattern;
 pub use rule::{
-    Action, Buffer, ByteTest, Check, Comparison, Content, DataAt, Ends, FlagTest, FlagsMode, FlowAsks,
-    FlowbitUse, IdsRule, IdsRules, Numeral, Protocol, Span, Threshold, ThresholdKind, Track,
+    Action, Buffer, ByteTest, Check, Comparison, Content, DataAt, Ends, FlagTest, FlagsMode,
+    FlowAsks, FlowbitUse, IdsRule, IdsRules, Numeral, Protocol, Span, Threshold, ThresholdKind,
+    Track,
 };
 pub use set::Set;
 
@@ -55,7 +56,11 @@ pub fn read(
         if options.unsupported != Unsupported::Skip || !refusal.may_be_skipped {
             return Err(refusal.at(line, options));
         }
-        reader.rules.skipped.push(Skipped { line, text: words.trim().to_owned(), what: refusal.what });
+        reader.rules.skipped.push(Skipped {
+            line,
+            text: words.trim().to_owned(),
+            what: refusal.what,
+        });
     }
     Ok(reader.rules)
 }
@@ -89,7 +94,8 @@ impl Reader {
             self.rules.flowbits.truncate(bits_before);
         })?;
         if let Some(other) = self.known.insert((rule.gid, rule.sid), line) {
-            let what = format!("the rule {}:{} is there twice, first in line {other}", rule.gid, rule.sid);
+            let what =
+                format!("the rule {}:{} is there twice, first in line {other}", rule.gid, rule.sid);
             return Err(Refusal::wrong(what, "give one of them another sid"));
         }
         self.rules.rules.push(rule);

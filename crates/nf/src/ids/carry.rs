@@ -117,7 +117,8 @@ impl Ids {
             nth: key.byte()?,
             host: read_address(&mut key)?,
         };
-        let counter = Counter { since: Time(value.long()?), count: value.double_word()?, is_dirty: true };
+        let counter =
+            Counter { since: Time(value.long()?), count: value.double_word()?, is_dirty: true };
         let counters = &mut self.state.counters;
         match counters.find(&key) {
             Some(slot) => *counters.get_mut(slot)? = counter,
@@ -128,7 +129,9 @@ impl Ids {
 
     fn take_flow(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
         let key = Pair(read_key(key)?);
-        if let Some((_, old)) = self.state.flows.find(&key).and_then(|slot| self.state.flows.remove(slot)) {
+        if let Some((_, old)) =
+            self.state.flows.find(&key).and_then(|slot| self.state.flows.remove(slot))
+        {
             self.state.release(&old);
         }
         let names = &self.program.rules.flowbits;
@@ -321,6 +324,7 @@ fn read_stream(value: &mut Bytes<'_>) -> Option<Option<Stream>> {
         }
         before = piece.1;
     }
-    let is_sound = usize::from(before) <= BLOCK_BYTES && stream.seen <= stream.end && at <= stream.end;
+    let is_sound =
+        usize::from(before) <= BLOCK_BYTES && stream.seen <= stream.end && at <= stream.end;
     is_sound.then_some(Some(stream))
 }

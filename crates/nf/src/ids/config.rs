@@ -62,9 +62,14 @@ impl fmt::Display for IdsError {
                  fragments together, not {bytes}"
             ),
             Self::Rules(rules) => {
-                write!(f, "an ids has at most {FUNCTION_RULES_MAX} rules, not {rules}; split them among several")
+                write!(
+                    f,
+                    "an ids has at most {FUNCTION_RULES_MAX} rules, not {rules}; split them among several"
+                )
             }
-            Self::Search(why) => write!(f, "the contents of the rules are too many for one search: {why}"),
+            Self::Search(why) => {
+                write!(f, "the contents of the rules are too many for one search: {why}")
+            }
         }
     }
 }
@@ -76,7 +81,8 @@ impl IdsConfig {
         if !(1..=FUNCTION_FLOWS_MAX).contains(&self.flows_max) {
             return Err(IdsError::Flows(self.flows_max));
         }
-        if !(REASSEMBLY_BYTES_MIN..=FUNCTION_REASSEMBLY_BYTES_MAX).contains(&self.reassembly_bytes) {
+        if !(REASSEMBLY_BYTES_MIN..=FUNCTION_REASSEMBLY_BYTES_MAX).contains(&self.reassembly_bytes)
+        {
             return Err(IdsError::Reassembly(self.reassembly_bytes));
         }
         Ok(())

@@ -61,7 +61,8 @@ impl Datagram {
     }
 
     fn is_over(&self, now: Time) -> bool {
-        let wait = WAIT.get(usize::from(self.key.flow.source.is_ipv6())).copied().unwrap_or_default();
+        let wait =
+            WAIT.get(usize::from(self.key.flow.source.is_ipv6())).copied().unwrap_or_default();
         now.since(self.first) >= wait
     }
 
@@ -301,4 +302,5 @@ pub(super) fn begin(first: Time, key: Key) -> Datagram {
 }
 
 /// Bytes of the frame of a packet that was put together.
-pub(super) const FRAME_BYTES_MAX: usize = ethernet::HEADER_BYTES + ipv6::HEADER_BYTES + DATAGRAM_BYTES;
+pub(super) const FRAME_BYTES_MAX: usize =
+    ethernet::HEADER_BYTES + ipv6::HEADER_BYTES + DATAGRAM_BYTES;

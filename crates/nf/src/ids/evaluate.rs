@@ -73,12 +73,17 @@ pub(super) struct Cursors {
 impl Cursors {
     /// With room for a window of so many bytes.
     pub(super) fn with_room(bytes: usize) -> Self {
-        let ends = || Ends { any: Vec::with_capacity(bytes + 1), new: Vec::with_capacity(bytes + 1) };
+        let ends =
+            || Ends { any: Vec::with_capacity(bytes + 1), new: Vec::with_capacity(bytes + 1) };
         Self { now: ends(), next: ends() }
     }
 
     /// Holds the checks of one buffer, in their order.
-    pub(super) fn hold<'c>(&mut self, checks: impl Iterator<Item = &'c Check>, window: Window<'_>) -> Held {
+    pub(super) fn hold<'c>(
+        &mut self,
+        checks: impl Iterator<Item = &'c Check>,
+        window: Window<'_>,
+    ) -> Held {
         let mut has_new = window.seen == 0;
         self.now.reset();
         self.now.push(0, false);
@@ -110,7 +115,9 @@ impl Cursors {
         let base = i64::try_from(window.base).unwrap_or(i64::MAX);
         let from = i64::from(content.from);
         let within = content.within.map_or(i64::MAX / 4, i64::from);
-        let span = |start: i64| (start.saturating_add(from), start.saturating_add(from).saturating_add(within));
+        let span = |start: i64| {
+            (start.saturating_add(from), start.saturating_add(from).saturating_add(within))
+        };
         if !content.is_relative {
             let (first, last) = span(-base);
             let first = if content.is_at_end { window.bytes.len() as i64 - length } else { first };
@@ -139,7 +146,8 @@ impl Cursors {
         for place in occurrences(content, window.bytes, lowest, highest) {
             let end = place as i64 + length;
             // Cursors from which it is not too far and not too near.
-            let (least, most) = (end.saturating_sub(from).saturating_sub(within), place as i64 - from);
+            let (least, most) =
+                (end.saturating_sub(from).saturating_sub(within), place as i64 - from);
             let reaches = |ends: &[u32]| {
                 let at = ends.partition_point(|cursor| i64::from(*cursor) < least);
                 ends.get(at).is_some_and(|cursor| i64::from(*cursor) <= most)
@@ -159,7 +167,9 @@ impl Cursors {
                 return !pattern.regex.is_match(bytes);
             }
             self.now.any.truncate(TRIES_MAX);
-            self.now.retain(|cursor| !pattern.regex.is_match(bytes.get(cursor as usize..).unwrap_or_default()));
+            self.now.retain(|cursor| {
+                !pattern.regex.is_match(bytes.get(cursor as usize..).unwrap_or_default())
+            });
             return !self.now.any.is_empty();
         }
         let Self { now, next } = self;
@@ -222,7 +232,12 @@ impl Cursors {
 }
 
 /// Where a content is that begins at `first` or behind and ends at `last` or before, in order.
-fn occurrences<'o>(content: &'o Content, bytes: &'o [u8], first: i64, last: i64) -> impl Iterator<Item = usize> + 'o {
+fn occurrences<'o>(
+    content: &'o Content,
+    bytes: &'o [u8],
+    first: i64,
+    last: i64,
+) -> impl Iterator<Item = usize> + 'o {
     let needle = &*content.bytes;
     let length = bytes.len() as i64;
     let start = usize::try_from(first.clamp(0, length)).unwrap_or(0);
@@ -232,7 +247,8 @@ fn occurrences<'o>(content: &'o Content, bytes: &'o [u8], first: i64, last: i64)
     let ignores_case = content.ignores_case;
     part.windows(needle.len().max(1)).enumerate().filter_map(move |(at, window)| {
         let found = if ignores_case {
-            window.first().is_some_and(|one| one.eq_ignore_ascii_case(&head)) && window.eq_ignore_ascii_case(needle)
+            window.first().is_some_and(|one| one.eq_ignore_ascii_case(&head))
+                && window.eq_ignore_ascii_case(needle)
         } else {
             window.first() == Some(&head) && window == needle
         };
@@ -251,7 +267,8 @@ fn read(test: &ByteTest, bytes: &[u8], place: i64) -> Option<u64> {
         Numeral::Digits(base) => {
             let text = digits.trim_ascii_start();
             let text = if base == 16 { text.strip_prefix(b"0x").unwrap_or(text) } else { text };
-            let mut values = text.iter().map_while(|one| char::from(*one).to_digit(base)).peekable();
+            let mut values =
+                text.iter().map_while(|one| char::from(*one).to_digit(base)).peekable();
             values.peek()?;
             Some(values.fold(0, |number: u64, digit| {
                 number.saturating_mul(base.into()).saturating_add(digit.into())

@@ -87,8 +87,12 @@ impl<'p> Facts<'p> {
         let icmp = |part: fn((u8, u8)) -> u8| self.icmp.map(|icmp| u32::from(part(icmp)));
         rule.payload_bytes.is_none_or(|span| span.has(length))
             && rule.flags.is_none_or(|test| flags.is_some_and(|flags| test.has(flags)))
-            && rule.icmp_type.is_none_or(|span| icmp(|(kind, _)| kind).is_some_and(|kind| span.has(kind)))
-            && rule.icmp_code.is_none_or(|span| icmp(|(_, code)| code).is_some_and(|code| span.has(code)))
+            && rule
+                .icmp_type
+                .is_none_or(|span| icmp(|(kind, _)| kind).is_some_and(|kind| span.has(kind)))
+            && rule
+                .icmp_code
+                .is_none_or(|span| icmp(|(_, code)| code).is_some_and(|code| span.has(code)))
             && rule.ttl.is_none_or(|span| span.has(self.ttl.into()))
     }
 }
@@ -105,7 +109,11 @@ pub(super) fn is_flow_such(rule: &IdsRule, way: Option<(&Flow, bool)>) -> bool {
             FlowbitUse::Set | FlowbitUse::Unset | FlowbitUse::Toggle => true,
         }
     });
-    bits && asks.is_established.is_none_or(|wanted| way.is_some_and(|(flow, _)| flow.is_established == wanted))
-        && asks.is_to_server.is_none_or(|wanted| way.is_some_and(|(_, is_to_server)| is_to_server == wanted))
+    bits && asks
+        .is_established
+        .is_none_or(|wanted| way.is_some_and(|(flow, _)| flow.is_established == wanted))
+        && asks
+            .is_to_server
+            .is_none_or(|wanted| way.is_some_and(|(_, is_to_server)| is_to_server == wanted))
         && (rule.protocol != Protocol::Http || way.is_some_and(|(flow, _)| flow.is_http))
 }

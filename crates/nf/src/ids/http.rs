@@ -99,7 +99,9 @@ impl Http {
                     }
                 },
                 Self::Chunk(at) => match httparse::parse_chunk_size(rest(at)) {
-                    Ok(httparse::Status::Complete((line, 0))) => *self = Self::Trailer(at + line as u16),
+                    Ok(httparse::Status::Complete((line, 0))) => {
+                        *self = Self::Trailer(at + line as u16);
+                    }
                     Ok(httparse::Status::Complete((line, size))) => {
                         *self = Self::ChunkBody(at + line as u16, size.saturating_add(2));
                     }
@@ -107,8 +109,11 @@ impl Http {
                     Err(_) => *self = Self::Off,
                 },
                 Self::Trailer(at) => {
-                    let Some(end) = rest(at).iter().position(|byte| *byte == b'\n') else { return false };
-                    let is_last = rest(at).get(..end).is_some_and(|line| line.is_empty() || line == b"\r");
+                    let Some(end) = rest(at).iter().position(|byte| *byte == b'\n') else {
+                        return false;
+                    };
+                    let is_last =
+                        rest(at).get(..end).is_some_and(|line| line.is_empty() || line == b"\r");
                     let behind = at + end as u16 + 1;
                     *self = if is_last { Self::Head(behind) } else { Self::Trailer(behind) };
                 }
@@ -140,7 +145,11 @@ impl Http {
 
 /// Passes so many bytes of a body, of which some are there: where it ends, or where to go on and for how many.
 fn passed(at: u16, left: u64, have: usize) -> Result<u16, (u16, u64)> {
-    if have as u64 >= left { Ok(at + left as u16) } else { Err((at + have as u16, left - have as u64)) }
+    if have as u64 >= left {
+        Ok(at + left as u16)
+    } else {
+        Err((at + have as u16, left - have as u64))
+    }
 }
 
 /// Keeps what a request says; where its stream stands then.
@@ -170,7 +179,8 @@ fn fill(parsed: &httparse::Request<'_, '_>, behind: u16, request: &mut Request) 
         } else if is("user-agent") && request.user_agent.is_empty() {
             set(&mut request.user_agent, header.value);
         } else if is("content-length") {
-            length = std::str::from_utf8(header.value).ok().and_then(|text| text.trim().parse().ok());
+            length =
+                std::str::from_utf8(header.value).ok().and_then(|text| text.trim().parse().ok());
         } else if is("transfer-encoding") {
             is_chunked |= header.value.to_ascii_lowercase().ends_with(b"chunked");
         }
@@ -197,7 +207,9 @@ fn without_port(host: &[u8]) -> &[u8] {
 fn normalise(url: &[u8], into: &mut Vec<u8>) {
     into.clear();
     let url = match url.windows(3).position(|part| part == b"://") {
-        Some(at) if !url.starts_with(b"/") && !url.get(..at).unwrap_or_default().contains(&b'?') => {
+        Some(at)
+            if !url.starts_with(b"/") && !url.get(..at).unwrap_or_default().contains(&b'?') =>
+        {
             let rest = url.get(at + 3..).unwrap_or_default();
             let path = rest.iter().position(|byte| matches!(byte, b'/' | b'?'));
             path.and_then(|path| rest.get(path..)).unwrap_or(b"/")

@@ -15,7 +15,9 @@ use super::stream::{BLOCK_BYTES, Stream};
 use crate::packet::{Packet, Time};
 use crate::tracking::{Look, Tracking, is_checksum_right};
 use catena_rules::condition::ConnectionState;
-use catena_rules::snort::{Action, Buffer, FlowbitUse, IdsRule, Protocol, Threshold, ThresholdKind, Track};
+use catena_rules::snort::{
+    Action, Buffer, FlowbitUse, IdsRule, Protocol, Threshold, ThresholdKind, Track,
+};
 use catena_wire::frame::Fragment;
 use catena_wire::tcp::TcpFlags;
 
@@ -75,7 +77,10 @@ pub(super) struct Hit<'h> {
 pub(super) enum Fate {
     Passes,
     /// A rule says so; is the sender told?
-    Ends { rule: u32, is_rejected: bool },
+    Ends {
+        rule: u32,
+        is_rejected: bool,
+    },
     /// There is no room for what it needs.
     Full,
 }
@@ -153,7 +158,9 @@ fn inspect_whole(
     packet: &Packet<'_>,
     tell: &mut dyn FnMut(&Hit<'_>),
 ) -> Found {
-    let (Some(facts), Some(key)) = (Facts::of(packet), packet.view.flow) else { return Found::passes(None) };
+    let (Some(facts), Some(key)) = (Facts::of(packet), packet.view.flow) else {
+        return Found::passes(None);
+    };
     // Hosts drop what these are.
     if !is_checksum_right(packet, &key) {
         return Found::passes(Some(Note::BadChecksum));
@@ -165,7 +172,9 @@ fn inspect_whole(
     let (pair, is_forward) = Pair::of(&key);
     let mut way = match find_flow(moment, state, look.as_ref(), (&pair, is_forward), &facts) {
         Ok(way) => way,
-        Err(()) if moment.config.is_preventing => return Found::full(moment.config, Note::FlowsFull),
+        Err(()) if moment.config.is_preventing => {
+            return Found::full(moment.config, Note::FlowsFull);
+        }
         Err(()) => None,
     };
     let mut note = (way.is_none() && wants_flow(look.as_ref())).then_some(Note::FlowsFull);
@@ -181,9 +190,8 @@ fn inspect_whole(
         }
     }
     let mut pass = Walk { moment, facts: &facts, fate: Fate::Passes, note, tell };
-    let is_over = pass.all(state, scratch, way.as_mut());
+    pass.all(state, scratch, way.as_mut());
     let Walk { fate, note, .. } = pass;
-    debug_assert!(!is_over || fate == Fate::Passes);
     if let Some(way) = &mut way {
         way.flow.streams.iter_mut().flatten().for_each(|stream| stream.seen = stream.end);
         keep(state, way, before.filter(|_| fate != Fate::Passes));
@@ -200,7 +208,9 @@ struct Way {
 }
 
 fn wants_flow(look: Option<&Look>) -> bool {
-    look.is_some_and(|look| matches!(look.state, ConnectionState::New | ConnectionState::Established))
+    look.is_some_and(|look| {
+        matches!(look.state, ConnectionState::New | ConnectionState::Established)
+    })
 }
 
 /// The flow of a packet; none: it has none. An error: there is no room.
@@ -213,7 +223,7 @@ fn find_flow(
 ) -> Result<Option<Way>, ()> {
     let now = moment.now;
     let Some(look) = look else { return Ok(None) };
-    let flags = facts.tcp.as_ref().map_or(TcpFlags(0), |tcp| tcp.flags());
+    let flags = facts.tcp.as_ref().map_or(TcpFlags(0), catena_wire::tcp::TcpView::flags);
     let is_syn = flags.has_any(TcpFlags::SYN);
     let asks = is_syn && !flags.has_any(TcpFlags::ACK);
     let slot = state.flows.find(pair);
@@ -284,7 +294,9 @@ fn keep(state: &mut State, way: &mut Way, streams: Option<[Option<Stream>; 2]>) 
         // Blocks may have slid: what was before is the same but for where it is.
         for (now, before) in way.flow.streams.iter_mut().zip(streams) {
             *now = match (*now, before) {
-                (Some(now), Some(before)) if now.block == before.block => Some(undone(&now, &before)),
+                (Some(now), Some(before)) if now.block == before.block => {
+                    Some(undone(&now, &before))
+                }
                 (_, before) => before,
             };
         }
@@ -362,7 +374,11 @@ impl Walk<'_, '_> {
             if has_request {
                 if !is_first {
                     let bytes = window.map_or(&[][..], |window| window.bytes);
-                    self.moment.program.look_for(facts.protocol, [facts.payload, bytes], candidates);
+                    self.moment.program.look_for(
+                        facts.protocol,
+                        [facts.payload, bytes],
+                        candidates,
+                    );
                 }
                 self.moment.program.look_in_request(buffers(request), candidates);
             }
@@ -408,7 +424,14 @@ impl Walk<'_, '_> {
                 note_bits(rule, &mut way.flow);
             }
             if rule.action == Action::Pass {
-                let hit = Hit { number, rule, is_told: false, facts: sight.facts, request: None, flow_id: None };
+                let hit = Hit {
+                    number,
+                    rule,
+                    is_told: false,
+                    facts: sight.facts,
+                    request: None,
+                    flow_id: None,
+                };
                 (self.tell)(&hit);
                 return self.fate == Fate::Passes;
             }
@@ -425,7 +448,11 @@ impl Walk<'_, '_> {
     }
 
     /// What thresholds make of a match: none, it is none; else whether people are told.
-    fn counts(&mut self, (number, rule): (u32, &IdsRule), counters: &mut super::state::Counters) -> Option<bool> {
+    fn counts(
+        &mut self,
+        (number, rule): (u32, &IdsRule),
+        counters: &mut super::state::Counters,
+    ) -> Option<bool> {
         let mut is_told = true;
         // What is no match for a filter is none for a threshold either.
         let ordered = [true, false].into_iter().flat_map(|is_filter| {
@@ -529,12 +556,18 @@ fn is_in_bytes(rule: &IdsRule, sight: &Sight<'_>, cursors: &mut Cursors) -> bool
     let is_only_stream = rule.flow.is_only_stream || rule.protocol == Protocol::TcpStream;
     let asks = rule.is_of_requests();
     if of(Buffer::Payload).next().is_none() {
-        return asks || !is_only_stream || sight.stream.is_some_and(|window| window.bytes.len() > window.seen);
+        return asks
+            || !is_only_stream
+            || sight.stream.is_some_and(|window| window.bytes.len() > window.seen);
     }
-    if !is_only_stream && cursors.hold(of(Buffer::Payload), Window::whole(sight.facts.payload)) != Held::No {
+    if !is_only_stream
+        && cursors.hold(of(Buffer::Payload), Window::whole(sight.facts.payload)) != Held::No
+    {
         return true;
     }
-    let Some(window) = sight.stream.filter(|window| !rule.is_of_packets() && (asks || window.bytes.len() > window.seen))
+    let Some(window) = sight
+        .stream
+        .filter(|window| !rule.is_of_packets() && (asks || window.bytes.len() > window.seen))
     else {
         return false;
     };

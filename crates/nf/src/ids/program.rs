@@ -99,9 +99,10 @@ impl Program {
         }
         let mut order: Vec<u32> = (0..).take(rules.rules.len()).collect();
         let rule_of = |number: &u32| rules.rules.get(*number as usize);
-        order.sort_by_key(|number| rule_of(number).map(|rule| (rule.action, bits_first(rule), rule.severity)));
-        let ranked: Vec<(Rank, &IdsRule)> =
-            (0..).zip(order.iter().filter_map(rule_of)).collect();
+        order.sort_by_key(|number| {
+            rule_of(number).map(|rule| (rule.action, bits_first(rule), rule.severity))
+        });
+        let ranked: Vec<(Rank, &IdsRule)> = (0..).zip(order.iter().filter_map(rule_of)).collect();
         let mut groups: [Group; GROUPS] = Default::default();
         for (number, group) in groups.iter_mut().enumerate() {
             let own: Vec<(Rank, &IdsRule)> =
@@ -151,7 +152,8 @@ impl Group {
     fn of(rules: &[(Rank, &IdsRule)]) -> Result<Self, IdsError> {
         let mut group = Self::default();
         for (rank, rule) in rules.iter().filter(|(_, rule)| rule.fast.is_none()) {
-            if rule.is_of_requests() { &mut group.on_request } else { &mut group.always }.push(*rank);
+            if rule.is_of_requests() { &mut group.on_request } else { &mut group.always }
+                .push(*rank);
         }
         for buffer in Buffer::ALL {
             let own = rules.iter().filter_map(|(rank, rule)| {
@@ -187,7 +189,10 @@ fn bits_first(rule: &IdsRule) -> u8 {
     let sets = rule.flowbits.iter().any(|(usage, _)| {
         matches!(usage, FlowbitUse::Set | FlowbitUse::Unset | FlowbitUse::Toggle)
     });
-    let asks = rule.flowbits.iter().any(|(usage, _)| matches!(usage, FlowbitUse::IsSet | FlowbitUse::IsNotSet));
+    let asks = rule
+        .flowbits
+        .iter()
+        .any(|(usage, _)| matches!(usage, FlowbitUse::IsSet | FlowbitUse::IsNotSet));
     match (sets, asks) {
         (true, false) => 0,
         (true, true) => 1,

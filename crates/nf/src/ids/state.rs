@@ -35,7 +35,10 @@ impl State {
         Self::with_room((config.flows_max, blocks, fragments, counters), config.seed)
     }
 
-    fn with_room((flows, blocks, datagrams, counters): (usize, usize, usize, usize), seed: u64) -> Self {
+    fn with_room(
+        (flows, blocks, datagrams, counters): (usize, usize, usize, usize),
+        seed: u64,
+    ) -> Self {
         Self {
             flows: Table::new(flows, seed),
             pool: Pool::new(blocks),
@@ -70,8 +73,9 @@ impl State {
             let is_over = self.counters.get(at).is_some_and(|(key, counter)| {
                 let rule = program.rules.rules.get(key.rule as usize);
                 let threshold = rule.and_then(|rule| rule.thresholds.get(usize::from(key.nth)));
-                threshold
-                    .is_none_or(|one| now.since(counter.since) >= Time::seconds(one.seconds.into()).0)
+                threshold.is_none_or(|one| {
+                    now.since(counter.since) >= Time::seconds(one.seconds.into()).0
+                })
             });
             if is_over {
                 self.counters.remove(at);
@@ -92,7 +96,9 @@ impl State {
         let mut datagrams = Datagrams::new(usize::from(has_fragments));
         let mut flow = packet.view.flow;
         if let Some(slot) = slot {
-            if let (Some(to), Some(from)) = (datagrams.slots.first_mut(), self.datagrams.slots.get(slot)) {
+            if let (Some(to), Some(from)) =
+                (datagrams.slots.first_mut(), self.datagrams.slots.get(slot))
+            {
                 *to = *from;
             }
             datagrams.bytes_mut(0).copy_from_slice(self.datagrams.bytes(slot));
@@ -102,12 +108,17 @@ impl State {
             let mut frame = Vec::new();
             if let Added::Whole(slot, _) = probe.add(now, packet) {
                 let written = probe.write(slot, &mut frame);
-                flow = written.and_then(|()| Packet::read(&frame).ok()).and_then(|whole| whole.view.flow);
+                flow = written
+                    .and_then(|()| Packet::read(&frame).ok())
+                    .and_then(|whole| whole.view.flow);
             }
         }
         let pair = flow.map(|flow| Pair::of(&flow).0);
         let own = pair.and_then(|pair| self.flows.get(self.flows.find(&pair)?)).copied();
-        let held = own.iter().flat_map(|(_, flow)| flow.streams.iter().flatten()).filter(|one| one.block.is_some());
+        let held = own
+            .iter()
+            .flat_map(|(_, flow)| flow.streams.iter().flatten())
+            .filter(|one| one.block.is_some());
         let blocks = held.count() + self.pool.free_blocks().min(1);
         let has_room = self.flows.len() < self.flows_max;
         let counters = self.counters_of(program, flow);

@@ -52,9 +52,9 @@ pub(super) struct Classes(HashMap<String, (String, u8)>);
 
 impl Default for Classes {
     fn default() -> Self {
-        let known = KNOWN.iter().map(|(name, words, severity)| {
-            ((*name).to_owned(), ((*words).to_owned(), *severity))
-        });
+        let known = KNOWN
+            .iter()
+            .map(|(name, words, severity)| ((*name).to_owned(), ((*words).to_owned(), *severity)));
         Self(known.collect())
     }
 }
@@ -64,7 +64,10 @@ impl Classes {
     pub(super) fn define(&mut self, text: &str) -> Result<(), Refusal> {
         let Some(rest) = text.trim().strip_prefix("classification:") else {
             let what = format!("the setting 'config {text}' is not known here");
-            return Err(Refusal::wrong(what, "take the line out; only 'config classification:' may stand here"));
+            return Err(Refusal::wrong(
+                what,
+                "take the line out; only 'config classification:' may stand here",
+            ));
         };
         let parts: Vec<&str> = rest.split(',').map(str::trim).collect();
         let read = match parts.as_slice() {

@@ -27,8 +27,9 @@ pub(super) struct Draft {
 impl Draft {
     pub(super) fn read(value: &str) -> Result<Self, Refusal> {
         let advice = "write content:\"bytes\"; what follows a content stands in options of their own, as nocase;";
-        let (is_negated, text) = words::quoted(value)
-            .ok_or_else(|| Refusal::wrong(format!("the content {value} is not in quotes"), advice))?;
+        let (is_negated, text) = words::quoted(value).ok_or_else(|| {
+            Refusal::wrong(format!("the content {value} is not in quotes"), advice)
+        })?;
         let bytes = words::bytes(text)?;
         if bytes.is_empty() || bytes.len() > CONTENT_BYTES_MAX {
             let what = format!("the content \"{text}\" has {} bytes", bytes.len());
@@ -52,7 +53,9 @@ impl Draft {
     /// Takes an option that belongs to it; false: it is none of these.
     pub(super) fn takes(&mut self, name: &str, value: Option<&str>) -> Result<bool, Refusal> {
         let of = || {
-            value.ok_or_else(|| Refusal::wrong(format!("{name} has no number"), format!("write {name}:N")))
+            value.ok_or_else(|| {
+                Refusal::wrong(format!("{name} has no number"), format!("write {name}:N"))
+            })
         };
         match name {
             "nocase" => self.ignores_case = true,
@@ -71,15 +74,22 @@ impl Draft {
     }
 
     fn part(&self, value: Option<&str>) -> Result<(usize, usize), Refusal> {
-        let Some(value) = value.filter(|value| *value != "only") else { return Ok((0, self.bytes.len())) };
+        let Some(value) = value.filter(|value| *value != "only") else {
+            return Ok((0, self.bytes.len()));
+        };
         let part = value.split_once(',').and_then(|(from, bytes)| {
-            let (from, bytes): (usize, usize) = (from.trim().parse().ok()?, bytes.trim().parse().ok()?);
-            let end = from.checked_add(bytes).filter(|end| bytes > 0 && *end <= self.bytes.len())?;
+            let (from, bytes): (usize, usize) =
+                (from.trim().parse().ok()?, bytes.trim().parse().ok()?);
+            let end =
+                from.checked_add(bytes).filter(|end| bytes > 0 && *end <= self.bytes.len())?;
             Some((from, end))
         });
         part.ok_or_else(|| {
             let what = format!("fast_pattern:{value} is no part of \"{}\"", self.text);
-            Refusal::wrong(what, "write fast_pattern, fast_pattern:only, or fast_pattern:first,bytes")
+            Refusal::wrong(
+                what,
+                "write fast_pattern, fast_pattern:only, or fast_pattern:first,bytes",
+            )
         })
     }
 
@@ -103,10 +113,14 @@ impl Draft {
         let is_relative = self.distance.is_some() || self.within.is_some();
         if is_absolute && is_relative {
             let advice = "write offset and depth, or distance and within";
-            return Err(self.wrong("tells its place both from the start and from the last match", advice));
+            return Err(
+                self.wrong("tells its place both from the start and from the last match", advice)
+            );
         }
         if self.is_at_start && (self.offset.is_some() || self.depth.is_some()) {
-            return Err(self.wrong("has startswith beside offset or depth", "leave one of them out"));
+            return Err(
+                self.wrong("has startswith beside offset or depth", "leave one of them out")
+            );
         }
         if self.is_at_end && (self.offset.is_some() || self.depth.is_some() || is_relative) {
             return Err(self.wrong("has endswith beside another place", "leave one of them out"));
@@ -172,14 +186,19 @@ impl Drafts {
             checks.push((buffer, Check::Content(draft.finish()?)));
             if let Some(fast) = draft.fast() {
                 if named.is_some() {
-                    return Err(Refusal::wrong("two contents say fast_pattern", "leave one of them out"));
+                    return Err(Refusal::wrong(
+                        "two contents say fast_pattern",
+                        "leave one of them out",
+                    ));
                 }
                 named = Some((buffer, fast.to_ascii_lowercase()));
             }
             // Requests are fewer than packets: theirs come first.
             let weight = |buffer: Buffer, bytes: &[u8]| (buffer != Buffer::Payload, bytes.len());
             if let Some(bytes) = draft.candidate()
-                && longest.as_ref().is_none_or(|(other, most)| weight(buffer, bytes) > weight(*other, most))
+                && longest
+                    .as_ref()
+                    .is_none_or(|(other, most)| weight(buffer, bytes) > weight(*other, most))
             {
                 longest = Some((buffer, bytes.to_ascii_lowercase()));
             }

@@ -27,7 +27,10 @@ pub(super) fn read(text: &str, sets: &mut Sets) -> Result<Header, Refusal> {
         "<>" => true,
         other => {
             let what = format!("'{other}' is no direction");
-            return Err(Refusal::wrong(what, "write '->', or '<>' for both; in place of '<-' swap the ends"));
+            return Err(Refusal::wrong(
+                what,
+                "write '->', or '<>' for both; in place of '<-' swap the ends",
+            ));
         }
     };
     let has_ports = !matches!(protocol, Protocol::Ip | Protocol::Icmp);
@@ -53,8 +56,8 @@ fn action_of(word: &str) -> Result<Action, Refusal> {
         "pass" => Action::Pass,
         "drop" => Action::Drop,
         "reject" => Action::Reject,
-        "log" | "activate" | "dynamic" | "sdrop" | "block" | "rejectsrc" | "rejectdst" | "rejectboth"
-        | "rewrite" | "react" | "config" => {
+        "log" | "activate" | "dynamic" | "sdrop" | "block" | "rejectsrc" | "rejectdst"
+        | "rejectboth" | "rewrite" | "react" | "config" => {
             return Err(Refusal::unsupported(format!("the action '{word}' is not supported")));
         }
         _ => {

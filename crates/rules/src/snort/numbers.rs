@@ -1,7 +1,8 @@
 //! Options that ask of numbers: lengths, flags, types, tests of bytes, thresholds.
 
 use super::rule::{
-    ByteTest, Comparison, DataAt, FlagTest, FlagsMode, FlowAsks, Numeral, Span, Threshold, ThresholdKind, Track,
+    ByteTest, Comparison, DataAt, FlagTest, FlagsMode, FlowAsks, Numeral, Span, Threshold,
+    ThresholdKind, Track,
 };
 use crate::refusal::Refusal;
 use std::str::FromStr;
@@ -21,7 +22,10 @@ pub(super) fn span(option: &str, text: &str, max: u32) -> Result<Span, Refusal> 
         let what = format!("{option}:{text} takes nothing");
         Refusal::wrong(what, "write N, <N, >N or N<>M, of which both ends are left out")
     };
-    let of = |text: &str| number::<u32>(option, text).and_then(|one| if one <= max { Ok(one) } else { Err(nothing()) });
+    let of = |text: &str| {
+        number::<u32>(option, text)
+            .and_then(|one| if one <= max { Ok(one) } else { Err(nothing()) })
+    };
     let inner = |first: &str, last: &str| -> Result<(u32, u32), Refusal> {
         let first = of(first)?.checked_add(1).ok_or_else(nothing)?;
         let last = of(last)?.checked_sub(1).ok_or_else(nothing)?;
@@ -51,7 +55,10 @@ pub(super) fn span(option: &str, text: &str, max: u32) -> Result<Span, Refusal> 
 pub(super) fn flags(text: &str) -> Result<FlagTest, Refusal> {
     let wrong = || {
         let what = format!("flags:{text} cannot be read");
-        Refusal::wrong(what, "write letters of FSRPAUCE12, or 0; before them +, * or !; ignored ones behind a comma")
+        Refusal::wrong(
+            what,
+            "write letters of FSRPAUCE12, or 0; before them +, * or !; ignored ones behind a comma",
+        )
     };
     let (asked, ignored) = text.split_once(',').unwrap_or((text, ""));
     let mut mode = None;
@@ -86,7 +93,11 @@ pub(super) fn flags(text: &str) -> Result<FlagTest, Refusal> {
     if asked.trim().is_empty() || (asked_bits == 0 && mode.is_some()) {
         return Err(wrong());
     }
-    Ok(FlagTest { mode: mode.unwrap_or(FlagsMode::Exactly), flags: asked_bits, ignored: ignored_bits })
+    Ok(FlagTest {
+        mode: mode.unwrap_or(FlagsMode::Exactly),
+        flags: asked_bits,
+        ignored: ignored_bits,
+    })
 }
 
 pub(super) fn flow(text: &str) -> Result<FlowAsks, Refusal> {
@@ -127,7 +138,8 @@ pub(super) fn flow(text: &str) -> Result<FlowAsks, Refusal> {
 /// `bytes, [!]operator, value, offset[, relative][, big|little][, string, dec|hex|oct]`.
 pub(super) fn byte_test(text: &str) -> Result<ByteTest, Refusal> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-    let advice = "write byte_test:bytes,operator,value,offset and then relative, little, or string,dec";
+    let advice =
+        "write byte_test:bytes,operator,value,offset and then relative, little, or string,dec";
     let wrong = |what: String| Refusal::wrong(what, advice);
     let [bytes, operator, value, offset, rest @ ..] = parts.as_slice() else {
         return Err(wrong(format!("byte_test:{text} has {} parts of 4 at least", parts.len())));
@@ -145,7 +157,9 @@ pub(super) fn byte_test(text: &str) -> Result<ByteTest, Refusal> {
         "^" => Comparison::Xor,
         _ => return Err(wrong(format!("'{operator}' is no operator of byte_test"))),
     };
-    let value = value.strip_prefix("0x").map_or_else(|| value.parse().ok(), |hex| u64::from_str_radix(hex, 16).ok());
+    let value = value
+        .strip_prefix("0x")
+        .map_or_else(|| value.parse().ok(), |hex| u64::from_str_radix(hex, 16).ok());
     let value = value.ok_or_else(|| wrong(format!("byte_test:{text} compares with no number")))?;
     let bytes: u8 = number("byte_test", bytes)?;
     let mut test = ByteTest {
@@ -167,7 +181,11 @@ pub(super) fn byte_test(text: &str) -> Result<ByteTest, Refusal> {
             "dec" => base = Some(10),
             "hex" => base = Some(16),
             "oct" => base = Some(8),
-            _ => return Err(Refusal::unsupported(format!("'{word}' in byte_test is not supported"))),
+            _ => {
+                return Err(Refusal::unsupported(format!(
+                    "'{word}' in byte_test is not supported"
+                )));
+            }
         }
     }
     if is_string {
@@ -196,8 +214,13 @@ pub(super) fn bounded(option: &str, place: i32) -> Result<i32, Refusal> {
 pub(super) fn data_at(text: &str) -> Result<DataAt, Refusal> {
     let mut parts = text.split(',').map(str::trim);
     let first = parts.next().unwrap_or_default();
-    let (is_negated, place) = first.strip_prefix('!').map_or((false, first), |rest| (true, rest.trim()));
-    let mut test = DataAt { offset: bounded("isdataat", number("isdataat", place)?)?, is_negated, is_relative: false };
+    let (is_negated, place) =
+        first.strip_prefix('!').map_or((false, first), |rest| (true, rest.trim()));
+    let mut test = DataAt {
+        offset: bounded("isdataat", number("isdataat", place)?)?,
+        is_negated,
+        is_relative: false,
+    };
     for word in parts {
         match word {
             "relative" => test.is_relative = true,

@@ -86,7 +86,10 @@ fn needed<'v>(name: &str, value: Option<&'v str>) -> Result<&'v str, Refusal> {
 /// Puts a value where none is yet.
 fn once<T>(name: &str, place: &mut Option<T>, value: T) -> Result<(), Refusal> {
     if place.replace(value).is_some() {
-        return Err(Refusal::wrong(format!("the option {name} is there twice"), "leave one of them out"));
+        return Err(Refusal::wrong(
+            format!("the option {name} is there twice"),
+            "leave one of them out",
+        ));
     }
     Ok(())
 }
@@ -155,7 +158,9 @@ impl Reader<'_> {
     fn asks_of_bytes(&mut self, name: &str, value: Option<&str>) -> Result<bool, Refusal> {
         let drafted = match name {
             "content" => Drafted::Content(Draft::read(needed(name, value)?)?),
-            "byte_test" => Drafted::Done(Check::ByteTest(numbers::byte_test(needed(name, value)?)?)),
+            "byte_test" => {
+                Drafted::Done(Check::ByteTest(numbers::byte_test(needed(name, value)?)?))
+            }
             "isdataat" => Drafted::Done(Check::DataAt(numbers::data_at(needed(name, value)?)?)),
             "pcre" => {
                 let (pattern, buffer) = pattern::read(needed(name, value)?)?;
@@ -199,7 +204,15 @@ impl Reader<'_> {
             _ => None,
         };
         const OWN: [&str; 9] = [
-            "nocase", "rawbytes", "offset", "depth", "distance", "within", "startswith", "endswith", "fast_pattern",
+            "nocase",
+            "rawbytes",
+            "offset",
+            "depth",
+            "distance",
+            "within",
+            "startswith",
+            "endswith",
+            "fast_pattern",
         ];
         if former.is_none() && !OWN.contains(&name) {
             return Ok(false);
@@ -227,15 +240,24 @@ impl Reader<'_> {
         match name {
             "flow" => {
                 if self.rule.flow.is_any() {
-                    return Err(Refusal::wrong("the option flow is there twice", "write one with commas"));
+                    return Err(Refusal::wrong(
+                        "the option flow is there twice",
+                        "write one with commas",
+                    ));
                 }
                 self.rule.flow = numbers::flow(needed(name, value)?)?;
             }
             "flowbits" => self.flowbits(needed(name, value)?, bit)?,
             "threshold" | "detection_filter" => {
-                let threshold = numbers::threshold(needed(name, value)?, name == "detection_filter")?;
+                let threshold =
+                    numbers::threshold(needed(name, value)?, name == "detection_filter")?;
                 let is_filter = |kind| kind == ThresholdKind::Filter;
-                if self.rule.thresholds.iter().any(|one| is_filter(one.kind) == is_filter(threshold.kind)) {
+                if self
+                    .rule
+                    .thresholds
+                    .iter()
+                    .any(|one| is_filter(one.kind) == is_filter(threshold.kind))
+                {
                     let what = format!("the option {name} is there twice");
                     return Err(Refusal::wrong(what, "leave one of them out"));
                 }
@@ -265,14 +287,20 @@ impl Reader<'_> {
             "isnotset" => FlowbitUse::IsNotSet,
             _ => {
                 let what = format!("'{verb}' says nothing of flowbits");
-                return Err(Refusal::wrong(what, "write set, unset, toggle, isset, isnotset or noalert"));
+                return Err(Refusal::wrong(
+                    what,
+                    "write set, unset, toggle, isset, isnotset or noalert",
+                ));
             }
         };
-        let is_name = !name.is_empty() && name.bytes().all(|one| one.is_ascii_alphanumeric() || b"._-".contains(&one));
+        let is_name = !name.is_empty()
+            && name.bytes().all(|one| one.is_ascii_alphanumeric() || b"._-".contains(&one));
         if !is_name || name.len() > 64 {
             let unsupported = name.contains('|') || name.contains('&') || name.contains(',');
             if unsupported {
-                return Err(Refusal::unsupported(format!("flowbits of several names ('{name}') are not supported")));
+                return Err(Refusal::unsupported(format!(
+                    "flowbits of several names ('{name}') are not supported"
+                )));
             }
             let what = format!("'{name}' is no name of a flowbit");
             return Err(Refusal::wrong(what, "write up to 64 letters, digits, '.', '_' and '-'"));
@@ -294,19 +322,28 @@ impl Reader<'_> {
             return Err(Refusal::wrong(what, "write the protocol http or tcp"));
         }
         if is_http && rule.flow.is_to_server == Some(false) {
-            return Err(Refusal::unsupported("http options of answers (flow:to_client) are not supported"));
+            return Err(Refusal::unsupported(
+                "http options of answers (flow:to_client) are not supported",
+            ));
         }
         if is_http && rule.is_of_packets() {
-            let what = "http options stand beside dsize, flags or no_stream, which ask of single packets";
+            let what =
+                "http options stand beside dsize, flags or no_stream, which ask of single packets";
             return Err(Refusal::wrong(what, "leave one of them out"));
         }
         let is_of_tcp = is_tcp || rule.protocol == Protocol::TcpPacket;
         if rule.flags.is_some() && !is_of_tcp {
-            return Err(Refusal::wrong("flags stand in a rule that is not about TCP", "write the protocol tcp"));
+            return Err(Refusal::wrong(
+                "flags stand in a rule that is not about TCP",
+                "write the protocol tcp",
+            ));
         }
         let is_icmp = rule.icmp_type.is_some() || rule.icmp_code.is_some();
         if is_icmp && rule.protocol != Protocol::Icmp {
-            return Err(Refusal::wrong("itype or icode stand in a rule that is not about ICMP", "write icmp"));
+            return Err(Refusal::wrong(
+                "itype or icode stand in a rule that is not about ICMP",
+                "write icmp",
+            ));
         }
         let is_only_stream = rule.flow.is_only_stream || rule.protocol == Protocol::TcpStream;
         if is_only_stream && (rule.is_of_packets() || !is_tcp) {

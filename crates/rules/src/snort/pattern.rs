@@ -55,8 +55,9 @@ pub(super) fn read(value: &str) -> Result<(Pattern, Option<Buffer>), Refusal> {
     let (is_negated, text) = super::words::quoted(value)
         .ok_or_else(|| Refusal::wrong(format!("the pattern {value} is not in quotes"), advice))?;
     let parts = text.strip_prefix('/').and_then(|rest| rest.rsplit_once('/'));
-    let (pattern, letters) = parts
-        .ok_or_else(|| Refusal::wrong(format!("the pattern {text} is not between slashes"), advice))?;
+    let (pattern, letters) = parts.ok_or_else(|| {
+        Refusal::wrong(format!("the pattern {text} is not between slashes"), advice)
+    })?;
     if pattern.len() > LETTERS_MAX {
         return Err(too_much(pattern, &format!("it has more than {LETTERS_MAX} letters")));
     }
@@ -88,7 +89,8 @@ pub(super) fn read(value: &str) -> Result<(Pattern, Option<Buffer>), Refusal> {
 
 fn too_much(pattern: &str, why: &str) -> Refusal {
     let shown: String = pattern.chars().take(80).collect();
-    let mut refusal = Refusal::unsupported(format!("the pattern /{shown}/ is not supported: {why}"));
+    let mut refusal =
+        Refusal::unsupported(format!("the pattern /{shown}/ is not supported: {why}"));
     refusal.advice = format!(
         "write it without looking around, references to groups and possessive repetition; else {}",
         refusal.advice
@@ -125,7 +127,9 @@ fn letters_of(letters: &str) -> Result<Letters, Refusal> {
             // All patterns are of bytes.
             'B' => {}
             'P' | 'Q' | 'I' | 'D' | 'C' | 'K' | 'S' | 'Y' | 'O' => {
-                return Err(Refusal::unsupported(format!("the pattern's letter {letter} is not supported")));
+                return Err(Refusal::unsupported(format!(
+                    "the pattern's letter {letter} is not supported"
+                )));
             }
             _ => {
                 let what = format!("'{letter}' is no letter of patterns");
@@ -158,7 +162,9 @@ fn translate(pattern: &str, letters: &Letters) -> Result<String, Refusal> {
                 is_quantifier = true;
             }
             // The end, or before a line feed there.
-            '$' if !letters.is_multi_line && !letters.is_dollar_last => plain.push_str("(?:\\n?\\z)"),
+            '$' if !letters.is_multi_line && !letters.is_dollar_last => {
+                plain.push_str("(?:\\n?\\z)");
+            }
             letter => plain.push(letter),
         }
     }
@@ -168,7 +174,10 @@ fn translate(pattern: &str, letters: &Letters) -> Result<String, Refusal> {
 fn escape(plain: &mut String, letter: Option<char>, pattern: &str) -> Result<(), Refusal> {
     match letter {
         // Of a rule's own words; the engine knows no escape of these.
-        Some(letter @ ('<' | '>' | '"' | ';' | ':' | '/' | '\'' | ',' | '!' | '@' | '%' | '`' | '=' | '_')) => {
+        Some(
+            letter @ ('<' | '>' | '"' | ';' | ':' | '/' | '\'' | ',' | '!' | '@' | '%' | '`' | '='
+            | '_'),
+        ) => {
             if letter == '<' || letter == '>' || letter == '_' {
                 plain.push(letter);
             } else {
@@ -180,7 +189,9 @@ fn escape(plain: &mut String, letter: Option<char>, pattern: &str) -> Result<(),
         Some('h') => plain.push_str("[\\t ]"),
         Some('N') => plain.push_str("[^\\n]"),
         Some('Z') => plain.push_str("(?:\\n?\\z)"),
-        Some(letter @ ('v' | 'V' | 'H' | 'R' | 'G' | 'K' | 'X' | 'C' | 'c' | 'Q' | 'E' | 'p' | 'P')) => {
+        Some(
+            letter @ ('v' | 'V' | 'H' | 'R' | 'G' | 'K' | 'X' | 'C' | 'c' | 'Q' | 'E' | 'p' | 'P'),
+        ) => {
             return Err(too_much(pattern, &format!("\\{letter} is not known to the engine")));
         }
         Some('0') => plain.push_str("\\x00"),

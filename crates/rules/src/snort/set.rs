@@ -226,8 +226,12 @@ impl Sets {
 
     fn nested(&mut self, kind: Kind, text: &str, depth: usize) -> Result<Arc<Set>, Refusal> {
         if depth > DEPTH_MAX {
-            let what = format!("variables and brackets stand more than {DEPTH_MAX} deep in '{text}'");
-            return Err(Refusal::wrong(what, "write it in fewer steps; a variable may not name itself"));
+            let what =
+                format!("variables and brackets stand more than {DEPTH_MAX} deep in '{text}'");
+            return Err(Refusal::wrong(
+                what,
+                "write it in fewer steps; a variable may not name itself",
+            ));
         }
         if let Some(known) = self.known.get(&(kind, text.to_owned())) {
             return Ok(Arc::clone(known));
@@ -236,7 +240,8 @@ impl Sets {
             Arc::new(kind.all().minus(&*self.nested(kind, rest.trim(), depth + 1)?))
         } else if let Some(name) = text.strip_prefix('$') {
             let value = self.variables.get(name).cloned().ok_or_else(|| {
-                let advice = format!("define it: 'ipvar {name} …', 'portvar {name} …', or beside the file");
+                let advice =
+                    format!("define it: 'ipvar {name} …', 'portvar {name} …', or beside the file");
                 Refusal::wrong(format!("the variable ${name} is not defined"), advice)
             })?;
             self.nested(kind, value.trim(), depth + 1)?

@@ -65,7 +65,10 @@ pub(super) fn options(body: &str) -> Result<Vec<Word<'_>>, Refusal> {
     }
     let rest = body.get(start..).unwrap_or_default().trim();
     if is_quoted {
-        return Err(Refusal::wrong("a quoted string does not end", "close it by '\"'; within, write '\\\"'"));
+        return Err(Refusal::wrong(
+            "a quoted string does not end",
+            "close it by '\"'; within, write '\\\"'",
+        ));
     }
     if !rest.is_empty() {
         let what = format!("the option '{rest}' does not end");
