@@ -20,6 +20,7 @@ mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod thresholds;
 
 pub use config::{IdsConfig, IdsError};
 

@@ -6,7 +6,8 @@ use crate::harness::Input;
 use catena_wire::frame::FrameView;
 
 const RULE: &str = "alert tcp any any -> any 80 (msg:\"a\"; flow:established,to_server; content:\"attack\"; sid:1;)";
-const REQUEST: &str = "alert http any any -> any any (msg:\"u\"; flow:to_server; http.uri; content:\"/cgi-bin/evil\"; sid:2;)";
+const REQUEST: &str = "alert http any any -> any any \
+    (msg:\"u\"; flow:to_server; http.uri; content:\"/cgi-bin/evil\"; sid:2;)";
 
 /// The same packet in fragments of so many bytes.
 pub(super) fn in_fragments(input: &Input, bytes: usize, identification: u32) -> Vec<Input> {

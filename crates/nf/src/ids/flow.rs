@@ -4,6 +4,7 @@ use super::stream::Stream;
 use crate::monitor::table::Keyed;
 use crate::packet::Time;
 use catena_model::limits::FUNCTION_FLOWBITS_MAX;
+use catena_rules::snort::{FlowbitUse, IdsRule};
 use catena_wire::flow::{FlowKey, mix};
 use catena_wire::scalar::IpProtocol;
 use std::net::IpAddr;
@@ -123,5 +124,17 @@ impl Flow {
     /// A number that tells it from others.
     pub(super) fn id(&self, key: &Pair, seed: u64) -> u64 {
         mix(key.0.seeded_hash(seed) ^ self.begun.0) >> 11
+    }
+}
+
+/// Does with flowbits what a rule that matched says.
+pub(super) fn note_bits(rule: &IdsRule, flow: &mut Flow) {
+    for (usage, bit) in &rule.flowbits {
+        match usage {
+            FlowbitUse::Set => flow.set_bit(*bit, true),
+            FlowbitUse::Unset => flow.set_bit(*bit, false),
+            FlowbitUse::Toggle => flow.set_bit(*bit, !flow.has_bit(*bit)),
+            FlowbitUse::IsSet | FlowbitUse::IsNotSet => {}
+        }
     }
 }

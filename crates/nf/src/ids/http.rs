@@ -2,6 +2,7 @@
 //!
 //! Knows heads, lengths of bodies and chunks. Refuses to know answers and bodies.
 
+use catena_rules::snort::Buffer;
 use std::ops::Range;
 
 /// Headers of one request.
@@ -269,4 +270,16 @@ fn unescaped(text: &[u8]) -> impl Iterator<Item = u8> + '_ {
         at += 1;
         Some(byte)
     })
+}
+
+/// The buffers of a request.
+pub(super) fn buffers(request: &Request) -> impl Iterator<Item = (Buffer, &[u8])> {
+    [
+        (Buffer::Uri, &*request.uri),
+        (Buffer::Header, &*request.header),
+        (Buffer::Method, &*request.method),
+        (Buffer::Host, &*request.host),
+        (Buffer::UserAgent, &*request.user_agent),
+    ]
+    .into_iter()
 }

@@ -7,17 +7,16 @@ use super::config::IdsConfig;
 use super::datagrams::Added;
 use super::evaluate::{Cursors, Held, Window};
 use super::facts::{Facts, is_flow_such};
-use super::flow::{Counter, CounterKey, ENDED, Flow, Pair};
-use super::http::Request;
+use super::flow::{CounterKey, ENDED, Flow, Pair, note_bits};
+use super::http::{Request, buffers};
 use super::program::{Candidates, Program, Rank};
 use super::state::State;
-use super::stream::{BLOCK_BYTES, Stream};
+use super::stream::Stream;
+use super::thresholds::{Counted, count};
 use crate::packet::{Packet, Time};
 use crate::tracking::{Look, Tracking, is_checksum_right};
 use catena_rules::condition::ConnectionState;
-use catena_rules::snort::{
-    Action, Buffer, FlowbitUse, IdsRule, Protocol, Threshold, ThresholdKind, Track,
-};
+use catena_rules::snort::{Action, Buffer, IdsRule, Protocol, ThresholdKind, Track};
 use catena_wire::frame::Fragment;
 use catena_wire::tcp::TcpFlags;
 
@@ -294,9 +293,7 @@ fn keep(state: &mut State, way: &mut Way, streams: Option<[Option<Stream>; 2]>) 
         // Blocks may have slid: what was before is the same but for where it is.
         for (now, before) in way.flow.streams.iter_mut().zip(streams) {
             *now = match (*now, before) {
-                (Some(now), Some(before)) if now.block == before.block => {
-                    Some(undone(&now, &before))
-                }
+                (Some(now), Some(before)) if now.block == before.block => Some(now.undone(&before)),
                 (_, before) => before,
             };
         }
@@ -305,20 +302,6 @@ fn keep(state: &mut State, way: &mut Way, streams: Option<[Option<Stream>; 2]>) 
         *flow = way.flow;
     }
     state.flows.touch(way.slot);
-}
-
-/// A stream as it was before a segment, whose block may have slid since.
-fn undone(now: &Stream, before: &Stream) -> Stream {
-    let slid = now.base.saturating_sub(before.base).min(BLOCK_BYTES as u64) as u16;
-    let mut old = *before;
-    (old.start, old.base) = (now.start, now.base);
-    (old.end, old.seen) = (before.end.saturating_sub(slid), before.seen.saturating_sub(slid));
-    old.http.shift(slid);
-    let length = usize::from(old.pieces_len);
-    for piece in old.pieces.iter_mut().take(length) {
-        *piece = (piece.0.saturating_sub(slid), piece.1.saturating_sub(slid));
-    }
-    old
 }
 
 /// What rules ask, packet and request in hand.
@@ -475,69 +458,6 @@ impl Walk<'_, '_> {
         }
         Some(is_told)
     }
-}
-
-/// What becomes of a match that is counted.
-enum Counted {
-    NoMatch,
-    Silent,
-    Told,
-}
-
-/// Counts a match, as Suricata does; none: there is no room to count it, and it is told.
-fn count(
-    threshold: &Threshold,
-    key: CounterKey,
-    counters: &mut super::state::Counters,
-    now: Time,
-) -> Option<Counted> {
-    let slot = match counters.find(&key) {
-        Some(slot) => slot,
-        None => counters.insert(key, Counter { since: now, count: 0, is_dirty: true })?,
-    };
-    let counter = counters.get_mut(slot)?;
-    if now.since(counter.since) >= Time::seconds(threshold.seconds.into()).0 {
-        (counter.since, counter.count) = (now, 0);
-    }
-    counter.count = counter.count.saturating_add(1);
-    counter.is_dirty = true;
-    let (count, wanted) = (counter.count, threshold.count);
-    let counted = match threshold.kind {
-        ThresholdKind::Limit if count <= wanted => Counted::Told,
-        ThresholdKind::Filter if count > wanted => Counted::Told,
-        ThresholdKind::Both if count == wanted => Counted::Told,
-        ThresholdKind::Each if count >= wanted => {
-            counter.count = 0;
-            Counted::Told
-        }
-        ThresholdKind::Limit => Counted::Silent,
-        ThresholdKind::Both if count > wanted => Counted::Silent,
-        ThresholdKind::Filter | ThresholdKind::Both | ThresholdKind::Each => Counted::NoMatch,
-    };
-    counters.touch(slot);
-    Some(counted)
-}
-
-fn note_bits(rule: &IdsRule, flow: &mut Flow) {
-    for (usage, bit) in &rule.flowbits {
-        match usage {
-            FlowbitUse::Set => flow.set_bit(*bit, true),
-            FlowbitUse::Unset => flow.set_bit(*bit, false),
-            FlowbitUse::Toggle => flow.set_bit(*bit, !flow.has_bit(*bit)),
-            FlowbitUse::IsSet | FlowbitUse::IsNotSet => {}
-        }
-    }
-}
-
-fn buffers(request: &Request) -> impl Iterator<Item = (Buffer, &[u8])> {
-    [
-        (Buffer::Uri, &*request.uri),
-        (Buffer::Header, &*request.header),
-        (Buffer::Method, &*request.method),
-        (Buffer::Host, &*request.host),
-        (Buffer::UserAgent, &*request.user_agent),
-    ]
-    .into_iter()
 }
 
 /// Are the bytes of packet, stream and request as a rule asks?

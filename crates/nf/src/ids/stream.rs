@@ -223,4 +223,18 @@ impl Stream {
         self.http = Http::Off;
         true
     }
+
+    /// A stream as it was before a segment, whose block may have slid since.
+    pub(super) fn undone(&self, before: &Self) -> Self {
+        let slid = self.base.saturating_sub(before.base).min(BLOCK_BYTES as u64) as u16;
+        let mut old = *before;
+        (old.start, old.base) = (self.start, self.base);
+        (old.end, old.seen) = (before.end.saturating_sub(slid), before.seen.saturating_sub(slid));
+        old.http.shift(slid);
+        let length = usize::from(old.pieces_len);
+        for piece in old.pieces.iter_mut().take(length) {
+            *piece = (piece.0.saturating_sub(slid), piece.1.saturating_sub(slid));
+        }
+        old
+    }
 }
