@@ -44,6 +44,12 @@ limits! {
         "One bundled function's configuration.";
     FUNCTION_FLOWS_MAX: usize = 65_536, "flows",
         "Connections that one bundled function looks after at once; what finds no room is treated by its policy, by name.";
+    FUNCTION_FLOWBITS_MAX: usize = 512, "names",
+        "Names of flowbits in the rules of one ids or ips.";
+    FUNCTION_REASSEMBLY_BYTES_MAX: usize = 64 * 1024 * 1024, "bytes",
+        "Streams and packets in fragments that one ids or ips puts together at once.";
+    FUNCTION_THRESHOLDS_MAX: usize = 65_536, "counters",
+        "Sources and destinations whose matches one ids or ips counts at once.";
     FUNCTION_ERRORS_PER_SECOND: u64 = 1_000, "messages",
         "ICMP errors that a bundled function's rejections may cause in a second; what is rejected beyond ends without (RFC 1812 section 4.3.2.8; the number is Linux's).";
     FUNCTION_ERRORS_BURST: u64 = 50, "messages",

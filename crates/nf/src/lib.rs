@@ -11,6 +11,7 @@ pub mod check;
 pub mod firewall;
 pub mod function;
 pub mod harness;
+pub mod ids;
 pub mod monitor;
 pub mod nat;
 pub mod outcome;

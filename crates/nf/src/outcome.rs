@@ -73,6 +73,8 @@ pub enum EventKind {
     Logged,
     /// This source opens connections to many places, and few of them answer.
     ScanFound(IpAddr),
+    /// A rule of an ids takes a packet for an attack, or for what its user wants to know of.
+    Alert,
 }
 
 /// A packet that a function made.
@@ -126,6 +128,8 @@ pub struct HandedOut {
 pub enum HandedOutKind {
     /// A message of IPFIX (RFC 7011), which fits one datagram of UDP.
     Ipfix,
+    /// An alert as Suricata writes it (EVE): one line of JSON.
+    Eve,
 }
 
 /// What a function made of a batch.

@@ -16,7 +16,7 @@
 //! Packets that come in fragments are not put together, as Linux does. The first fragment is looked at as if it were
 //! whole, but for its checksum; later ones do not show which connection they belong to, and are invalid.
 
-mod carry;
+pub(crate) mod carry;
 mod connection;
 mod key;
 mod table;
@@ -273,7 +273,7 @@ impl Tracking {
 }
 
 /// Is a packet's checksum right, or one that nobody can judge: open, none, or of a part of the packet?
-fn is_checksum_right(packet: &Packet<'_>, flow: &FlowKey) -> bool {
+pub(crate) fn is_checksum_right(packet: &Packet<'_>, flow: &FlowKey) -> bool {
     let view = &packet.view;
     if packet.upper == UpperChecksum::Open || view.fragment != Fragment::Whole {
         return true;

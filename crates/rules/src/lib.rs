@@ -16,6 +16,7 @@ pub mod nft;
 pub mod options;
 mod refusal;
 pub mod rule_set;
+pub mod snort;
 
 pub use error::{Lint, LintKind, RuleError, Skipped};
 pub use options::{ReadOptions, Side, Unsupported};
