@@ -48,6 +48,16 @@ limits! {
         "ICMP errors that a bundled function's rejections may cause in a second; what is rejected beyond ends without (RFC 1812 section 4.3.2.8; the number is Linux's).";
     FUNCTION_ERRORS_BURST: u64 = 50, "messages",
         "The same at once.";
+    BALANCER_SERVICES_MAX: usize = 256, "services",
+        "Virtual services of one balancer.";
+    BALANCER_BACKENDS_MAX: usize = 256, "backends",
+        "Backends of one virtual service.";
+    BALANCER_BACKENDS_IN_ALL_MAX: usize = 4_096, "backends",
+        "Backends of all virtual services of one balancer.";
+    BALANCER_SLOTS_MAX: usize = 8 * 1024 * 1024, "slots",
+        "Slots of the lookup tables of all virtual services of one balancer, two bytes each.";
+    FUNCTION_FRAGMENTED_MAX: usize = 1_024, "packets",
+        "Packets in fragments that one bundled function follows at once; the oldest gives way.";
     FUNCTION_INSTANCES_MAX: usize = 256, "instances",
         "Instances of one service function.";
     NODE_RULES_MAX: usize = 131_072, "rules",

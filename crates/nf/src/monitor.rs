@@ -14,7 +14,7 @@ mod flow;
 mod round_trips;
 mod scans;
 mod state;
-mod table;
+pub(crate) mod table;
 mod talkers;
 #[cfg(test)]
 mod tests;

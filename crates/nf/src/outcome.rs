@@ -94,6 +94,8 @@ pub enum GeneratedKind {
     Unreachable,
     /// Resets the connection of a rejected packet.
     TcpReset,
+    /// Asks a server whether it serves.
+    HealthProbe,
 }
 
 impl GeneratedKind {
@@ -103,6 +105,7 @@ impl GeneratedKind {
         match self {
             Self::Unreachable => "unreachable",
             Self::TcpReset => "tcp_reset",
+            Self::HealthProbe => "health_probe",
         }
     }
 }

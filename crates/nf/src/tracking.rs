@@ -16,7 +16,7 @@
 //! Packets that come in fragments are not put together, as Linux does. The first fragment is looked at as if it were
 //! whole, but for its checksum; later ones do not show which connection they belong to, and are invalid.
 
-mod carry;
+pub(crate) mod carry;
 mod connection;
 mod key;
 mod table;

@@ -5,7 +5,7 @@
 const NONE: u32 = u32::MAX;
 
 /// By what entries are found.
-pub(super) trait Keyed: Copy + Eq {
+pub(crate) trait Keyed: Copy + Eq {
     /// A hash that nobody foretells who does not know the seed.
     fn hash(&self, seed: u64) -> u64;
 }
@@ -21,7 +21,7 @@ struct Slot<K, V> {
 
 /// The table.
 #[derive(Clone, Debug)]
-pub(super) struct Table<K, V> {
+pub(crate) struct Table<K, V> {
     seed: u64,
     /// The first of those whose hashes meet.
     heads: Vec<u32>,
@@ -33,7 +33,7 @@ pub(super) struct Table<K, V> {
 
 impl<K: Keyed, V> Table<K, V> {
     /// An empty one with room for so many entries, 2^31 at most.
-    pub(super) fn new(entries: usize, seed: u64) -> Self {
+    pub(crate) fn new(entries: usize, seed: u64) -> Self {
         let none = || Slot { entry: None, next: NONE, older: NONE, newer: NONE };
         let slots = u32::try_from(entries).unwrap_or(NONE);
         Self {
@@ -46,7 +46,7 @@ impl<K: Keyed, V> Table<K, V> {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
@@ -58,7 +58,7 @@ impl<K: Keyed, V> Table<K, V> {
         key.hash(self.seed) as usize & (self.heads.len() - 1)
     }
 
-    pub(super) fn find(&self, key: &K) -> Option<u32> {
+    pub(crate) fn find(&self, key: &K) -> Option<u32> {
         let mut at = *self.heads.get(self.head(key))?;
         loop {
             let slot = self.slot(at)?;
@@ -69,21 +69,21 @@ impl<K: Keyed, V> Table<K, V> {
         }
     }
 
-    pub(super) fn get(&self, slot: u32) -> Option<&(K, V)> {
+    pub(crate) fn get(&self, slot: u32) -> Option<&(K, V)> {
         self.slot(slot)?.entry.as_ref()
     }
 
-    pub(super) fn get_mut(&mut self, slot: u32) -> Option<&mut V> {
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut V> {
         self.slots.get_mut(slot as usize)?.entry.as_mut().map(|(_, value)| value)
     }
 
     /// The one that was touched longest ago.
-    pub(super) fn oldest(&self) -> Option<u32> {
+    pub(crate) fn oldest(&self) -> Option<u32> {
         (self.oldest != NONE).then_some(self.oldest)
     }
 
     /// Puts an entry in that is not there, as the newest; none: there is no room.
-    pub(super) fn insert(&mut self, key: K, value: V) -> Option<u32> {
+    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<u32> {
         let at = self.free.pop()?;
         let head = self.head(&key);
         let next = std::mem::replace(self.heads.get_mut(head)?, at);
@@ -93,7 +93,7 @@ impl<K: Keyed, V> Table<K, V> {
         Some(at)
     }
 
-    pub(super) fn remove(&mut self, at: u32) -> Option<(K, V)> {
+    pub(crate) fn remove(&mut self, at: u32) -> Option<(K, V)> {
         let slot = self.slots.get_mut(at as usize)?;
         let entry = slot.entry.take()?;
         let next = slot.next;
@@ -116,7 +116,7 @@ impl<K: Keyed, V> Table<K, V> {
     }
 
     /// Makes an entry the newest.
-    pub(super) fn touch(&mut self, at: u32) {
+    pub(crate) fn touch(&mut self, at: u32) {
         if at != self.newest {
             self.unlink(at);
             self.link(at);
@@ -147,7 +147,7 @@ impl<K: Keyed, V> Table<K, V> {
     }
 
     /// All of them, the oldest first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &(K, V)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(K, V)> {
         let first = self.oldest();
         let slots = std::iter::successors(first, |at| {
             self.slot(*at).map(|slot| slot.newer).filter(|newer| *newer != NONE)
@@ -156,13 +156,13 @@ impl<K: Keyed, V> Table<K, V> {
     }
 
     /// All of them, in any order.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
         let entries = self.slots.iter_mut().filter_map(|slot| slot.entry.as_mut());
         entries.map(|(key, value)| (&*key, value))
     }
 
     /// Gives them the order of these.
-    pub(super) fn sort_by_key<O: Ord>(&mut self, order: impl Fn(&V) -> O) {
+    pub(crate) fn sort_by_key<O: Ord>(&mut self, order: impl Fn(&V) -> O) {
         let mut entries: Vec<(O, u32)> = (0..NONE)
             .zip(&self.slots)
             .filter_map(|(at, slot)| Some((order(&slot.entry.as_ref()?.1), at)))
@@ -173,7 +173,7 @@ impl<K: Keyed, V> Table<K, V> {
     }
 
     /// Forgets all.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         while let Some(at) = self.oldest() {
             self.remove(at);
         }

@@ -18,7 +18,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const TAG: u8 = b'c';
 
 /// Bytes of a key.
-pub(super) fn key_bytes(key: &FlowKey) -> Vec<u8> {
+pub(crate) fn key_bytes(key: &FlowKey) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(39);
     let version = if key.source.is_ipv4() { 4 } else { 6 };
     bytes.extend([TAG, version, key.protocol.0]);
@@ -34,7 +34,7 @@ pub(super) fn key_bytes(key: &FlowKey) -> Vec<u8> {
 }
 
 /// The key that bytes say; none: they say none.
-pub(super) fn read_key(bytes: &[u8]) -> Option<FlowKey> {
+pub(crate) fn read_key(bytes: &[u8]) -> Option<FlowKey> {
     let mut bytes = Bytes(bytes);
     if bytes.byte()? != TAG {
         return None;
@@ -130,28 +130,28 @@ fn read_tcp(bytes: &mut Bytes<'_>) -> Option<Tcp> {
 }
 
 /// Bytes that are read from their front.
-struct Bytes<'b>(&'b [u8]);
+pub(crate) struct Bytes<'b>(pub(crate) &'b [u8]);
 
 impl Bytes<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub(crate) fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(*taken)
     }
 
-    fn byte(&mut self) -> Option<u8> {
+    pub(crate) fn byte(&mut self) -> Option<u8> {
         self.take().map(u8::from_be_bytes)
     }
 
-    fn word(&mut self) -> Option<u16> {
+    pub(crate) fn word(&mut self) -> Option<u16> {
         self.take().map(u16::from_be_bytes)
     }
 
-    fn double_word(&mut self) -> Option<u32> {
+    pub(crate) fn double_word(&mut self) -> Option<u32> {
         self.take().map(u32::from_be_bytes)
     }
 
-    fn long(&mut self) -> Option<u64> {
+    pub(crate) fn long(&mut self) -> Option<u64> {
         self.take().map(u64::from_be_bytes)
     }
 }
