@@ -120,3 +120,40 @@ impl Lookup {
         &self.slots
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members(count: u64) -> Vec<Member> {
+        let weight = |at: u64| 1 + (at % 4) as u32;
+        (0..count).map(|at| Member { identity: mix(at + 1_000), weight: weight(at) }).collect()
+    }
+
+    #[test]
+    fn shares_are_weights_and_a_drain_moves_the_least() {
+        const FLOWS: u64 = 100_000;
+        for count in [2, 5, 10, 16] {
+            let members = members(count);
+            let table = Lookup::new(&members, 65_537);
+            let all: u32 = members.iter().map(|one| one.weight).sum();
+            let hash = |flow: u64| mix(flow ^ 0x5eed);
+            let mut met = vec![0_u32; members.len()];
+            for flow in 0..FLOWS {
+                let own = table.find(hash(flow), |_| true).unwrap();
+                met[own] += 1;
+                let other = table.find(hash(flow), |one| one != 0).unwrap();
+                assert!(other != 0 && (own == 0 || own == other));
+            }
+            for (one, met) in members.iter().zip(met) {
+                let off = f64::from(met) / FLOWS as f64 - f64::from(one.weight) / f64::from(all);
+                assert!(off.abs() < 0.02, "{count} backends: {off}");
+            }
+            let less = Lookup::new(&members[1..], 65_537);
+            let slots = || table.slots().iter().zip(less.slots());
+            let moved = slots().filter(|(was, is)| **was != **is + 1).count() as f64;
+            let least = slots().filter(|(was, _)| **was == 0).count() as f64;
+            assert!(moved <= 1.1 * least, "{count} backends: {}", moved / least);
+        }
+    }
+}

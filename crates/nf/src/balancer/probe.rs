@@ -3,8 +3,6 @@
 //! 9112 section 4). Refuses to repeat what is lost: a check that is not answered in time has failed.
 
 mod frame;
-#[cfg(test)]
-mod tests;
 
 use super::program::{Backend, Program, Service};
 use super::standing::{Link, Standing};
