@@ -265,14 +265,14 @@ mod default {
 }
 
 /// Slots of a lookup table of few backends: a change moves at most 1.1 times the least number of new
-/// sessions with up to 16 of them (Eisenbud et al., NSDI 2016, section 3.4, give this size, too).
+/// sessions with up to 12 of them (Eisenbud et al., NSDI 2016, section 3.4, give this size, too).
 pub const TABLE_SLOTS_FEW: u32 = 65_537;
-/// The same for more than 16 backends.
+/// The same for more than 12 backends.
 pub const TABLE_SLOTS_MANY: u32 = 655_373;
 /// Slots of a lookup table at least: shares are within 2 of 100 with up to 16 backends.
 pub const TABLE_SLOTS_MIN: u32 = 251;
 /// Backends from which on a table is large.
-const MANY_BACKENDS: usize = 17;
+const MANY_BACKENDS: usize = 13;
 
 impl ServiceConfig {
     /// Slots of its lookup table.
