@@ -16,6 +16,8 @@ mod probe;
 mod program;
 mod session;
 mod standing;
+#[cfg(test)]
+mod tests;
 
 use crate::function::{Answer, Function, RuleCount, StateEntry};
 use crate::outcome::{GeneratedKind, Outcomes, Verdict};
