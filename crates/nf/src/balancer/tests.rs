@@ -3,22 +3,43 @@
 use super::*;
 use crate::harness::{traffic, verify};
 
-const CONFIG: &str = "
-services:
-  - {name: four, address: 10.0.0.1, protocol: tcp, port: 80, table_size: 251,
-     backends: [{address: 10.0.9.1, port: 8080}, {address: 10.0.9.2, port: 80, weight: 2}],
-     passive: {consecutive_failures: 1}}
-  - {name: six, address: '2001:db8::1', protocol: udp, port: 53, table_size: 251, sticky: client,
-     backends: [{address: '2001:db8:9::1', port: 53}]}
-sessions_max: 8
-";
+/// Of most hosts of the traffic, half are virtual and half serve.
+fn config(sessions_max: usize, sticky: &str, when_full: &str) -> String {
+    let mut text = format!("sessions_max: {sessions_max}\nwhen_full: {when_full}\nservices:\n");
+    for (protocol, passive) in [("tcp", ", passive: {consecutive_failures: 1}"), ("udp", "")] {
+        for (net, port) in (0..48).zip([80, 443, 53, 22].into_iter().cycle()) {
+            let (host, net) = (1 + net % 12, net / 12 % 2);
+            for (name, prefix) in
+                [("four", format!("10.0.{net}.")), ("six", format!("2001:db8:{net}::"))]
+            {
+                let (v4, hex) = (name == "four", format!("{host:x}"));
+                let own = if v4 { host.to_string() } else { hex };
+                let back = if v4 { "10.0.2." } else { "2001:db8:2::" };
+                text += &format!(
+                    "  - {{name: {name}-{protocol}-{net}-{host}-{port}, address: '{prefix}{own}', \
+                     protocol: {protocol}, port: {port}, table_size: 251, sticky: {sticky}, \
+                     backends: [{{address: '{back}1', port: 80}}, {{address: '{back}2', port: {port}0, \
+                     weight: 2}}]{passive}}}\n"
+                );
+            }
+            if net == 1 && host == 12 {
+                break;
+            }
+        }
+    }
+    text
+}
 
 #[test]
 fn the_profile_is_true() {
-    let config = catena_rules::balancer::read(CONFIG, "test").unwrap();
     let inputs = traffic::draw(41, 10_000);
-    let proof =
-        verify(|| Balancer::new(&config), &inputs, 3).unwrap_or_else(|wrong| panic!("{wrong}"));
-    assert!(proof.patches > 20 && proof.dropped > 0, "{proof:?}");
-    println!("{proof:?}");
+    for (most, sticky, full) in
+        [(8, "client", "drop"), (65_536, "connection", "drop"), (8, "connection", "pass")]
+    {
+        let config = catena_rules::balancer::read(&config(most, sticky, full), "test").unwrap();
+        let proof =
+            verify(|| Balancer::new(&config), &inputs, 3).unwrap_or_else(|wrong| panic!("{wrong}"));
+        println!("{proof:?}");
+        assert!(proof.patches > 200, "{proof:?}");
+    }
 }
