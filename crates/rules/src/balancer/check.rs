@@ -8,6 +8,7 @@ use catena_model::limits::{
     BALANCER_BACKENDS_IN_ALL_MAX, BALANCER_BACKENDS_MAX, BALANCER_SERVICES_MAX, BALANCER_SLOTS_MAX,
     FUNCTION_FLOWS_MAX,
 };
+use catena_wire::scalar::MacAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -176,7 +177,7 @@ fn check_backend(service: &ServiceConfig, backend: &BackendConfig) -> Result<(),
         return Err(wrong(what, "say `drain: true` where it shall take no new sessions"));
     }
     within(&format!("weight of backend {address}"), weight.into(), WEIGHT_MAX.into())?;
-    if backend.mac.is_some_and(|mac| mac.is_multicast()) {
+    if backend.mac.is_some_and(MacAddr::is_multicast) {
         let what = format!("the MAC of backend {address} is one of a group");
         return Err(wrong(what, "name that of the backend, or of the router before it"));
     }
@@ -216,7 +217,7 @@ fn check_health(service: &ServiceConfig, health: &HealthConfig) -> Result<(), Wr
             format!("a path begins with / and has at most {PATH_BYTES_MAX} signs without spaces");
         return Err(wrong(what, advice));
     }
-    if health.mac.is_some_and(|mac| mac.is_multicast()) {
+    if health.mac.is_some_and(MacAddr::is_multicast) {
         return Err(wrong("health.mac is one of a group".into(), "name that of one host"));
     }
     Ok(())
