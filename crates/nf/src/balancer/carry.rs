@@ -281,7 +281,7 @@ fn standing_value(standing: &Standing) -> Vec<u8> {
     value.extend(standing.failures.to_be_bytes());
     value.extend(standing.ejections.to_be_bytes());
     value.extend(standing.ejected_until.0.to_be_bytes());
-    value.extend(standing.link.iter().flat_map(|link| link.bytes()));
+    value.extend(standing.link.iter().flat_map(Link::bytes));
     value
 }
 

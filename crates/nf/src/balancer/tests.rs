@@ -1,4 +1,10 @@
-//! The profile, held against the code.
+//! The profile, held against the code; what becomes of packets and backends, by kind.
+
+mod bench;
+mod carried;
+mod checked;
+mod sticks;
+mod translated;
 
 use super::*;
 use crate::harness::{traffic, verify};
