@@ -4,6 +4,8 @@
 //! [`BalancerConfig`] that holds together or a [`RuleError`] goes out.
 
 mod check;
+#[cfg(test)]
+mod tests;
 
 use crate::RuleError;
 use catena_model::limits::{FUNCTION_CONFIG_BYTES_MAX, FUNCTION_FLOWS_MAX};
