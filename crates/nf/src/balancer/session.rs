@@ -123,18 +123,19 @@ impl Session {
     ) -> Option<Sign> {
         self.last = now;
         let mut sign = None;
-        if asks(flags) {
-            match self.asked {
-                None => (self.asked, self.has_failed) = (Some(now), false),
-                Some(at)
-                    if !self.has_failed
-                        && how.answer.is_some_and(|most| now.since(at) >= most.0) =>
-                {
-                    self.has_failed = true;
-                    sign = Some(Sign::Failed);
-                }
-                Some(_) => {}
+        let gives_up = has(flags, TcpFlags::RST);
+        if let Some(at) = self.asked.filter(|_| asks(flags) || gives_up) {
+            let is_late = how.answer.is_some_and(|most| now.since(at) >= most.0);
+            if is_late && !self.has_failed {
+                self.has_failed = true;
+                sign = Some(Sign::Failed);
             }
+            if gives_up {
+                // Before an answer was due, that says nothing of the backend.
+                self.asked = None;
+            }
+        } else if asks(flags) {
+            (self.asked, self.has_failed) = (Some(now), false);
         }
         self.close(flags, CLIENT, how);
         sign

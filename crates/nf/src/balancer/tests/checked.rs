@@ -15,9 +15,7 @@ pub(super) fn answer(asked: &[u8], flags: TcpFlags, payload: &[u8]) -> Vec<u8> {
     let view = FrameView::parse(&said).unwrap();
     let sequence = read(asked, Field::Sequence) as u32;
     let is_syn = read(asked, Field::TcpFlags) as u8 & 2 != 0;
-    let start = usize::from(view.l4_offset.unwrap());
-    let own = TcpView::parse(&asked[start..]).unwrap();
-    let next = sequence.wrapping_add(own.payload().len() as u32 + u32::from(is_syn));
+    let next = sequence.wrapping_add(payload(asked).len() as u32 + u32::from(is_syn));
     let own = if is_syn { 5_000 } else { read(asked, Field::Acknowledgment) as u32 };
     for (field, value) in [(Field::Sequence, own), (Field::Acknowledgment, next)] {
         let bits = (value.into(), field.all());

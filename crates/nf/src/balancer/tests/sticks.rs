@@ -213,3 +213,31 @@ fn backends_that_fail_clients_are_ejected_no_more_than_may_be() {
         bench.elapse(0);
     }
 }
+
+#[test]
+fn who_gives_up_before_an_answer_is_due_says_nothing_of_the_backend() {
+    let passive = ", passive: {consecutive_failures: 1, answer_ms: 500, max_ejection_percent: 100}";
+    for (waits, is_ejected) in [(100, false), (600, true)] {
+        let mut bench = Bench::new(&text(TCP, 2, ("", passive, "")));
+        bench.says(false, 1, SYN).unwrap();
+        bench.elapse(waits);
+        bench.says(false, 1, RST).unwrap();
+        bench.elapse(11_000);
+        assert_eq!(bench.balancer.sessions(), 0);
+        let standing = bench.balancer.backends(bench.now);
+        assert_eq!(standing.iter().any(|one| one.is_ejected), is_ejected, "{waits}");
+    }
+    // Nobody answers, and the client asks again; or it does not, and its session ends.
+    for again in [true, false] {
+        let mut bench = Bench::new(&text(TCP, 2, ("", passive, "")));
+        let to = bench.says(false, 1, SYN).unwrap();
+        bench.elapse(if again { 600 } else { 30_000 });
+        if again {
+            bench.says(false, 1, SYN).unwrap();
+            // The next time it meets the other one.
+            assert_ne!(bench.says(false, 1, SYN), Some(to));
+        }
+        let standing = bench.balancer.backends(bench.now);
+        assert_eq!(standing.iter().filter(|one| one.is_ejected).count(), 1);
+    }
+}
