@@ -157,4 +157,23 @@ mod tests {
             assert!(moved <= 1.1 * least, "{count} backends: {}", moved / least);
         }
     }
+
+    /// The same slots change when the backend comes back.
+    #[test]
+    fn whichever_backend_goes_others_keep_nearly_all() {
+        for (count, slots) in [(12, 65_537), (48, 655_373)] {
+            let members = members(count);
+            let table = Lookup::new(&members, slots);
+            for gone in 0..members.len() {
+                let mut rest = members.clone();
+                rest.remove(gone);
+                let less = Lookup::new(&rest, slots);
+                let now = |at: u16| usize::from(at) + usize::from(usize::from(at) >= gone);
+                let pairs = table.slots().iter().zip(less.slots());
+                let moved = pairs.filter(|(was, is)| usize::from(**was) != now(**is)).count();
+                let least = table.slots().iter().filter(|was| usize::from(**was) == gone).count();
+                assert!(moved * 10 <= least * 11, "{gone} of {count}: {moved} for {least}");
+            }
+        }
+    }
 }

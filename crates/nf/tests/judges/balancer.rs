@@ -110,7 +110,7 @@ impl Case {
         let ((address, port), protocol) = (self.service(), self.protocol());
         format!(
             "table {family} judge {{ chain in {{ type nat hook prerouting priority -100; \
-             {family} daddr {address} {protocol} dport {port} dnat to {} map {{ {} }}; }} }}",
+             {family} daddr {address} {protocol} dport {port} dnat to {} map {{ {} }}\n }}\n }}\n",
             self.choice,
             all.join(", ")
         )

@@ -7,10 +7,10 @@ use catena_wire::scalar::IpProtocol;
 use catena_wire::tcp::{TcpFlags, TcpView};
 
 /// What a backend says to a segment of a check, with these bytes.
-pub(super) fn answer(asked: &[u8], flags: TcpFlags, payload: &[u8]) -> Vec<u8> {
+pub(super) fn answer(asked: &[u8], flags: TcpFlags, bytes: &[u8]) -> Vec<u8> {
     let (from, to) = ends(asked);
     let mut said = shape(IpProtocol::TCP, to, from, flags);
-    said.payload = payload.to_vec();
+    said.payload = bytes.to_vec();
     let mut said = said.frame().unwrap();
     let view = FrameView::parse(&said).unwrap();
     let sequence = read(asked, Field::Sequence) as u32;
