@@ -58,6 +58,7 @@ fn the_profile_is_true() {
             verify(|| Balancer::new(&config), &inputs, 3).unwrap_or_else(|wrong| panic!("{wrong}"));
         println!("{proof:?}");
         assert!(proof.patches > 200, "{proof:?}");
-        assert!(!is_checked || proof.generated > 0, "{proof:?}");
+        // What comes to who asks ends there.
+        assert!(!is_checked || proof.dropped > 150, "{proof:?}");
     }
 }

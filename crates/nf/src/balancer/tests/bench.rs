@@ -106,7 +106,7 @@ pub(super) fn fragments(whole: &[u8], first: usize) -> [Vec<u8>; 2] {
             bytes.extend(77_u32.to_be_bytes());
         } else {
             bytes[16..18].copy_from_slice(&(20 + part.len() as u16).to_be_bytes());
-            let place = at as u16 / 8 | u16::from(has_more) << 13;
+            let place = (at as u16 / 8) | (u16::from(has_more) << 13);
             bytes[20..22].copy_from_slice(&place.to_be_bytes());
             bytes[24..26].fill(0);
             let sum = Sum::of(&bytes[14..34]).checksum();
