@@ -238,8 +238,6 @@ fn profile(config: &BalancerConfig) -> Profile {
         state: StateScope::All,
         is_ordered: true,
         needs_both_directions: true,
-        // The harness has not held it against the code.
-        is_verified: false,
         ..Profile::IDENTITY
     }
 }

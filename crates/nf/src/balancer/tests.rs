@@ -27,10 +27,11 @@ fn config(sessions_max: usize, sticky: &str, when_full: &str, is_checked: bool) 
                 };
                 let own = if v4 { host.to_string() } else { hex };
                 let back = if v4 { "10.0.2." } else { "2001:db8:2::" };
+                let mac = if is_checked { ", mac: '02:00:00:00:00:77'" } else { "" };
                 text += &format!(
                     "  - {{name: {name}-{protocol}-{net}-{host}-{port}, address: '{prefix}{own}', \
                      protocol: {protocol}, port: {port}, table_size: 251, sticky: {sticky}, \
-                     backends: [{{address: '{back}1', port: 80}}, {{address: '{back}2', port: {port}0, \
+                     backends: [{{address: '{back}1', port: 80{mac}}}, {{address: '{back}2', port: {port}0, \
                      weight: 2}}]{passive}{health}}}\n"
                 );
             }

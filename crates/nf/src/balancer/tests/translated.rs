@@ -119,7 +119,8 @@ fn error(about: &[u8], from: Place) -> Vec<u8> {
     room
 }
 
-fn is_sound(frame: &[u8]) -> bool {
+/// Are the checksums right?
+pub(super) fn is_sound(frame: &[u8]) -> bool {
     let view = FrameView::parse(frame).unwrap();
     let flow = view.flow.unwrap();
     let upper = &frame[usize::from(view.l4_offset.unwrap())..view.end as usize];
