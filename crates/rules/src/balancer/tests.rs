@@ -68,7 +68,7 @@ fn what_does_not_hold_is_refused_with_its_words() {
     let path = format!("/{}", "x".repeat(255));
     let twice = "backends: [{address: 10.0.0.1, port: 53}, {address: 10.0.0.1, port: 53}]";
     let one = "backends: [{address: 10.0.0.1, port: 53}]";
-    let cases: [(&str, &str, &str, &str); 44] = [
+    let cases: [(&str, &str, &str, &str); 49] = [
         (web, "sessions_max: 4096", "sessions_max: 0", "sessions_max is 0"),
         (web, "sessions_max: 4096", "sessions_max: 99999999", "sessions_max is 99999999"),
         (web, "when_full: pass", "when_full: hope", "hope"),
@@ -110,6 +110,11 @@ fn what_does_not_hold_is_refused_with_its_words() {
         (web, "consecutive_failures: 3", "answer_ms: 0", "passive.answer_ms is 0"),
         (web, "consecutive_failures: 3", "base_ejection_ms: 300001", "base_ejection_ms is 300001"),
         (web, "percent: 40", "percent: 101", "passive.max_ejection_percent is 101"),
+        (web, "10.0.1.11", "224.0.0.5", "a backend's address is 224.0.0.5"),
+        (web, "from: 203.0.113.9", "from: 127.0.0.1", "health.from is 127.0.0.1"),
+        (web, "rise: 3", "port: 0", "health.port is 0"),
+        (web, "consecutive_failures: 3", "max_ejection_ms: 0", "passive.max_ejection_ms is 0"),
+        (web, "services:", "service:", "unknown field `service`"),
         (least, one, "backends: []", "it has 0 backends"),
         (least, one, twice, "backend 10.0.0.1 port 53 stands twice"),
         (six, "\"port\": 443", "\"port\": 443, \"port\": 444", "duplicate field `port`"),
@@ -168,4 +173,7 @@ fn more_backends_or_slots_than_there_may_be_are_refused() {
     let all: String = (0..count).map(|name| service(name, 1, "table_size: 655373,")).collect();
     let wrong = read(&format!("services:\n{all}"), "lb").unwrap_err();
     assert!(wrong.what.contains("slots"), "{wrong}");
+    let all: String = (0..17).map(|name| service(name, 256, "table_size: 257,")).collect();
+    let wrong = read(&format!("services:\n{all}"), "lb").unwrap_err();
+    assert!(wrong.what.contains("backends together"), "{wrong}");
 }
