@@ -52,6 +52,11 @@ pub(crate) enum RunCommand {
         #[arg(long)]
         json: bool,
     },
+    /// A balancer: connections of clients at `--in` to virtual addresses go to servers at `--out`, by their weights and
+    /// health.
+    ///
+    /// It is no router, and answers no ARP for the virtual addresses: routers of both sides send it what is for the other.
+    Balancer(ConfiguredArguments),
     /// A NAT: hosts at `--in` share addresses at `--out`, and ports there lead to them.
     ///
     /// It is no router: hosts of both sides send it what is for the other.
@@ -148,6 +153,7 @@ pub(crate) fn run(command: NfCommand) -> Result<(), Failure> {
             Ok(())
         }
         NfCommand::Run(RunCommand::Nat(wanted)) => nf_configured::nat(&wanted),
+        NfCommand::Run(RunCommand::Balancer(wanted)) => nf_configured::balancer(&wanted),
         NfCommand::Run(RunCommand::Monitor { monitor, place, json }) => {
             place.check()?;
             nf_monitor::run(&monitor, &place, json)

@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::nf::{Place, run_function, secret_seed};
 use crate::nf_account;
 use catena_nf::Function;
+use catena_nf::balancer::Balancer;
 use catena_nf::nat::{Nat, NatOptions};
 use catena_runner::{Account, Clock};
 use clap::Args;
@@ -55,4 +56,13 @@ pub(crate) fn nat(wanted: &ConfiguredArguments) -> Result<(), Failure> {
     let options = NatOptions { seed: secret_seed()?, ..NatOptions::default() };
     let nat = Nat::new(&config, &options).map_err(|error| Failure::failed(error.to_string()))?;
     wanted.run(Box::new(nat))
+}
+
+/// Shares connections among servers.
+pub(crate) fn balancer(wanted: &ConfiguredArguments) -> Result<(), Failure> {
+    wanted.place.check()?;
+    let (text, file) = wanted.read()?;
+    let config = catena_rules::balancer::read(&text, &file);
+    let config = config.map_err(|error| Failure::failed(error.to_string()))?;
+    wanted.run(Box::new(Balancer::new(&config)))
 }

@@ -68,6 +68,16 @@ limits! {
         "How long a NAT remembers a first fragment; Linux gives up a packet that is not whole after as long.";
     NODE_FUNCTION_PORTS_MAX: usize = 64, "ports",
         "Ports of bundled functions that may be declared at one node: its data plane has room for four times as many functions, for those whose configuration changes.";
+    BALANCER_SERVICES_MAX: usize = 256, "services",
+        "Virtual services of one balancer.";
+    BALANCER_BACKENDS_MAX: usize = 256, "backends",
+        "Backends of one virtual service.";
+    BALANCER_BACKENDS_IN_ALL_MAX: usize = 4_096, "backends",
+        "Backends of all virtual services of one balancer.";
+    BALANCER_SLOTS_MAX: usize = 8 * 1024 * 1024, "slots",
+        "Slots of the lookup tables of all virtual services of one balancer, two bytes each.";
+    FUNCTION_FRAGMENTED_MAX: usize = 1_024, "packets",
+        "Packets in fragments that one bundled function follows at once; the oldest gives way.";
     FUNCTION_INSTANCES_MAX: usize = 256, "instances",
         "Instances of one service function.";
     NODE_RULES_MAX: usize = 131_072, "rules",

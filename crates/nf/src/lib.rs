@@ -5,6 +5,7 @@
 //! carries out what it answers.
 #![forbid(unsafe_code)]
 
+pub mod balancer;
 pub mod bucket;
 pub mod carry_out;
 pub mod check;

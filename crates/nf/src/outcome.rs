@@ -99,6 +99,8 @@ pub enum GeneratedKind {
     /// Goes on in place of a packet from inside that is for an outside address of another host inside (RFC 4787
     /// section 6).
     Hairpin,
+    /// Asks a server whether it serves.
+    HealthProbe,
 }
 
 impl GeneratedKind {
@@ -109,6 +111,7 @@ impl GeneratedKind {
             Self::Unreachable => "unreachable",
             Self::TcpReset => "tcp_reset",
             Self::Hairpin => "hairpin",
+            Self::HealthProbe => "health_probe",
         }
     }
 }

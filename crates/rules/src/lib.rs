@@ -5,6 +5,7 @@
 //! them, and to read files: text comes in, a [`RuleSet`] or a [`RuleError`] with its line goes out.
 #![forbid(unsafe_code)]
 
+pub mod balancer;
 mod check;
 pub mod condition;
 mod error;

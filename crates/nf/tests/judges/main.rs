@@ -3,6 +3,7 @@
 //! Needs root, iproute2, nftables, iptables, nfdump and softflowd: everything happens in namespaces of
 //! its own.
 
+mod balancer;
 mod collector;
 mod firewall;
 mod monitor;
