@@ -55,7 +55,8 @@ pub(crate) enum RunCommand {
     /// A balancer: connections of clients at `--in` to virtual addresses go to servers at `--out`, by their weights and
     /// health.
     ///
-    /// It is no router, and answers no ARP for the virtual addresses: routers of both sides send it what is for the other.
+    /// It is no router, and answers no ARP for the virtual addresses: routers of both sides send it what is for the
+    /// other.
     Balancer(ConfiguredArguments),
     /// A NAT: hosts at `--in` share addresses at `--out`, and ports there lead to them.
     ///

@@ -77,7 +77,7 @@ pub struct ServiceConfig {
     /// The virtual address.
     pub address: IpAddr,
     /// The protocol.
-    pub protocol: Protocol,
+    pub protocol: ServiceProtocol,
     /// The virtual port.
     pub port: u16,
     /// Who serves.
@@ -102,14 +102,14 @@ pub struct ServiceConfig {
 /// What services speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Protocol {
+pub enum ServiceProtocol {
     /// TCP.
     Tcp,
     /// UDP.
     Udp,
 }
 
-impl Protocol {
+impl ServiceProtocol {
     /// Its number in IP headers.
     #[must_use]
     pub const fn number(self) -> IpProtocol {

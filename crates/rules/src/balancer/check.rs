@@ -1,8 +1,8 @@
 //! Whether a configuration holds together. Knows bounds, and what may not stand twice; refuses to read text.
 
 use super::{
-    BackendConfig, BalancerConfig, HealthConfig, HealthKind, PassiveConfig, Protocol,
-    ServiceConfig, TABLE_SLOTS_MIN,
+    BackendConfig, BalancerConfig, HealthConfig, HealthKind, PassiveConfig, ServiceConfig,
+    ServiceProtocol, TABLE_SLOTS_MIN,
 };
 use catena_model::limits::{
     BALANCER_BACKENDS_IN_ALL_MAX, BALANCER_BACKENDS_MAX, BALANCER_SERVICES_MAX, BALANCER_SLOTS_MAX,
@@ -202,7 +202,7 @@ fn check_health(service: &ServiceConfig, health: &HealthConfig) -> Result<(), Wr
     within("health.timeout_ms", health.timeout_ms.into(), health.interval_ms.into())?;
     within("health.rise", health.rise.into(), 255)?;
     within("health.fall", health.fall.into(), 255)?;
-    if health.port.is_none() && service.protocol == Protocol::Udp {
+    if health.port.is_none() && service.protocol == ServiceProtocol::Udp {
         let what = "checks ask by TCP, and it speaks UDP".to_owned();
         return Err(wrong(what, "name the port of TCP that shall be asked, as health.port"));
     }
@@ -224,7 +224,7 @@ fn check_health(service: &ServiceConfig, health: &HealthConfig) -> Result<(), Wr
 }
 
 fn check_passive(service: &ServiceConfig, passive: &PassiveConfig) -> Result<(), Wrong> {
-    if service.protocol == Protocol::Udp {
+    if service.protocol == ServiceProtocol::Udp {
         let what = "passive health counts answers to SYN, and it speaks UDP".to_owned();
         return Err(wrong(what, "leave `passive` out"));
     }

@@ -92,8 +92,8 @@ impl Bundle {
 pub(crate) struct Bundles {
     numbers: BTreeMap<BundleKey, u32>,
     all: Vec<Option<Arc<Bundle>>>,
-    /// Those that remember anything, so that one engine must see all packets: fragments, and errors about a flow, do not
-    /// come where the rest of it does.
+    /// Those that remember anything, so that one engine must see all packets: fragments, and errors about a
+    /// flow, do not come where the rest of it does.
     pub(crate) remembering: u32,
 }
 
