@@ -1,8 +1,13 @@
 //! The document that `apply`, `plan` and `diff` are about.
 
 use crate::failure::Failure;
-use catena_client::deploy::{DeployError, Document, place_of};
+use crate::output::progress;
+use catena_client::deploy::{DeployError, Document, FunctionDocument, place_of};
+use catena_model::limits::FUNCTION_CONFIG_BYTES_MAX;
+use catena_model::resource::FunctionTemplate;
+use catena_nf::registry::{self, Surroundings};
 use clap::Args;
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -37,6 +42,7 @@ impl Written {
             let place = place_of(&text, &key, "a bundled function");
             Failure::failed(format!("{name}: {place}: {why}"))
         })?;
+        document.functions.iter().for_each(remark);
         Ok(Self { document, text, name })
     }
 
@@ -63,12 +69,30 @@ fn parse(file: &Path, text: &str) -> Result<Document, Failure> {
 /// A file that a document names, beside it.
 fn rules(folder: &Path, named: &str) -> Result<String, String> {
     let file = folder.join(named);
-    std::fs::read_to_string(&file).map_err(|error| {
-        format!(
+    let mut text = String::new();
+    let bytes_max = FUNCTION_CONFIG_BYTES_MAX as u64;
+    let read =
+        File::open(&file).and_then(|open| open.take(bytes_max + 1).read_to_string(&mut text));
+    match read {
+        Ok(_) if text.len() > FUNCTION_CONFIG_BYTES_MAX => Err(format!(
+            "{} has more than {bytes_max} bytes, which no function takes; split its rules among several",
+            file.display()
+        )),
+        Ok(_) => Ok(text),
+        Err(error) => Err(format!(
             "{} cannot be read: {error}; name a file with rules, by its way from the document",
             file.display()
-        )
-    })
+        )),
+    }
+}
+
+/// Says what of a bundled function's rules has no effect or is left out. What is wrong with them, the controller says.
+fn remark(function: &FunctionDocument) {
+    let configuration = function.template.as_ref().and_then(FunctionTemplate::configuration);
+    let made = configuration.map(|it| registry::make(&it, &Surroundings::default()));
+    for remark in made.and_then(Result::ok).into_iter().flat_map(|made| made.remarks) {
+        progress(format_args!("{}: {remark}", function.name));
+    }
 }
 
 fn text(file: &Path) -> Result<String, Failure> {

@@ -196,6 +196,9 @@ fn show_function(function: &FunctionReport) {
     for known in &function.conditions {
         say!("{}", condition(known));
     }
+    for remark in &function.remarks {
+        say!("remark      {remark}");
+    }
     function.counters.iter().for_each(show_counters);
 }
 

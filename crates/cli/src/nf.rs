@@ -10,10 +10,10 @@ use catena_kernel::packet;
 use catena_kernel::signals::{BlockedSignals, Signal};
 use catena_nf::Function;
 use catena_nf::firewall::Firewall;
+use catena_nf::firewall::sources::{RuleText, SourceError, Sources};
 use catena_nf::profile::{FieldSet, Profile, StateScope};
-use catena_nf::tracking;
-use catena_rules::rule_set::{Families, RuleSet};
-use catena_rules::{Lint, LintKind, ReadOptions, RuleError, Side, Unsupported};
+use catena_rules::rule_set::{Remark, RuleSet};
+use catena_rules::{Side, Unsupported};
 use catena_runner::{Account, Bump, Clock, News, PacketRing};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
@@ -144,8 +144,8 @@ pub(crate) fn run(command: NfCommand) -> Result<(), Failure> {
             place.check()?;
             let own = [(place.at_in.clone(), Side::In), (place.at_out.clone(), Side::Out)];
             let (sets, firewall) = rules.read(own.into())?;
-            for (file, line, what) in remarks(&sets) {
-                progress(format_args!("{file} line {line}: {what}"));
+            for remark in sets.iter().flat_map(RuleSet::remarks) {
+                progress(format_args!("{remark}"));
             }
             let tell = |_: &Firewall, account: &Account| nf_account::tell(account, &place, json);
             let mut bump = run_function(Box::new(firewall), Clock::start(), None, &place, tell)?;
@@ -172,33 +172,24 @@ impl FirewallArguments {
     fn read(&self, own: BTreeMap<String, Side>) -> Result<(Vec<RuleSet>, Firewall), Failure> {
         let mut interfaces = own;
         interfaces.extend(self.interfaces.iter().cloned());
-        let files = [(Some(&self.config), Families::V4), (self.v6_config.as_ref(), Families::V6)];
-        let mut sets = Vec::new();
-        for (file, families) in files {
-            let Some(file) = file else { continue };
-            let options = ReadOptions {
-                file: file.display().to_string(),
-                interfaces: interfaces.clone(),
-                unsupported: match self.unsupported {
-                    UnsupportedChoice::Refuse => Unsupported::Refuse,
-                    UnsupportedChoice::Skip => Unsupported::Skip,
-                },
-            };
-            let set = catena_rules::read(&text(file)?, families, &options);
-            sets.push(set.map_err(|error| refused(&error))?);
+        let read = |file: &PathBuf| Ok::<_, Failure>((file.display().to_string(), text(file)?));
+        let rules = read(&self.config)?;
+        let v6_rules = self.v6_config.as_ref().map(read).transpose()?;
+        fn source((file, text): &(String, String)) -> RuleText<'_> {
+            RuleText { file, text }
         }
-        if sets.len() > 1 {
-            // Each file speaks for the other's version.
-            let stands = |lint: &Lint| lint.kind != LintKind::OtherVersion;
-            sets.iter_mut().for_each(|set| set.lints.retain(stands));
-        }
-        let tracking = tracking::TrackingConfig {
-            is_liberal: self.tcp_be_liberal,
+        let sources = Sources {
+            rules: source(&rules),
+            v6_rules: v6_rules.as_ref().map(source),
+            interfaces,
+            unsupported: match self.unsupported {
+                UnsupportedChoice::Refuse => Unsupported::Refuse,
+                UnsupportedChoice::Skip => Unsupported::Skip,
+            },
+            tcp_be_liberal: self.tcp_be_liberal,
             seed: secret_seed()?,
-            ..tracking::TrackingConfig::default()
         };
-        let firewall = Firewall::with_tracking(&sets, &tracking)?;
-        Ok((sets, firewall))
+        sources.read().map_err(|error| refused(&error))
     }
 }
 
@@ -210,8 +201,8 @@ pub(crate) fn secret_seed() -> Result<u64, Failure> {
 }
 
 /// What is left out in a template by a line is left out here by an option.
-fn refused(error: &RuleError) -> Failure {
-    let hint = if error.may_be_skipped { " (here: --unsupported skip)" } else { "" };
+fn refused(error: &SourceError) -> Failure {
+    let hint = if error.may_be_skipped() { " (here: --unsupported skip)" } else { "" };
     Failure::failed(format!("{error}{hint}"))
 }
 
@@ -290,29 +281,13 @@ pub(crate) fn run_function<F: Function + ?Sized>(
     Ok(bump)
 }
 
-/// What is to be said of rules that were read: file, line, text.
-fn remarks(sets: &[RuleSet]) -> Vec<(&str, u32, String)> {
-    let mut remarks = Vec::new();
-    for set in sets {
-        let file = &*set.file;
-        remarks.extend(set.lints.iter().map(|lint| (file, lint.line, lint.what.clone())));
-        remarks.extend(
-            set.skipped.iter().map(|rule| {
-                (file, rule.line, format!("left out, as {}: {}", rule.what, rule.text))
-            }),
-        );
-    }
-    remarks
-}
-
 /// Says what was read, and what the function of it does.
 fn tell_rules(sets: &[RuleSet], profile: &Profile, json: bool) {
     let rules: usize = sets.iter().map(RuleSet::rules).sum();
-    let remarks = remarks(sets);
+    let remarks: Vec<Remark<'_>> = sets.iter().flat_map(RuleSet::remarks).collect();
     if json {
-        let remarks = remarks
-            .iter()
-            .map(|(file, line, what)| json!({"file": file, "line": line, "what": what}));
+        let remarks =
+            remarks.iter().map(|one| json!({"file": one.file, "line": one.line, "what": one.what}));
         let value = json!({
             "rules": rules,
             "remarks": remarks.collect::<Vec<_>>(),
@@ -335,8 +310,8 @@ fn tell_rules(sets: &[RuleSet], profile: &Profile, json: bool) {
         "rules          {rules}{}",
         if skipped > 0 { format!(", {skipped} left out") } else { String::new() }
     );
-    for (file, line, what) in &remarks {
-        say!("remark         {file} line {line}: {what}");
+    for remark in &remarks {
+        say!("remark         {remark}");
     }
     for (name, value) in profile_lines(profile) {
         say!("{name:<14} {value}");
@@ -402,9 +377,9 @@ mod tests {
         for (has_v6, rest) in [(false, 2), (true, 1)] {
             let (sets, firewall) =
                 arguments(folder.path(), has_v6).read(BTreeMap::new()).ok().unwrap();
-            let remarks = remarks(&sets);
+            let remarks: Vec<_> = sets.iter().flat_map(RuleSet::remarks).collect();
             assert_eq!(remarks.len(), rest, "{remarks:?}");
-            assert!(remarks.iter().any(|(_, line, what)| *line == 2 && what.contains("INPUT")));
+            assert!(remarks.iter().any(|one| one.line == 2 && one.what.contains("INPUT")));
             assert!(firewall.profile().generates);
         }
     }

@@ -206,7 +206,8 @@ fn town() -> Town {
 /// A firewall that follows connections, and drops some.
 fn firewall() -> Configuration {
     let text = "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -m conntrack --ctstate ESTABLISHED -j ACCEPT\n\
-                -A FORWARD -p udp -m udp --sport 40001 -j DROP\nCOMMIT\n";
+                -A FORWARD -p udp -m udp --sport 40001 -j DROP\n\
+                -A FORWARD -p udp -m udp --sport 40002 -j REJECT\nCOMMIT\n";
     let config = serde_json::json!({"file": {"name": "edge.iptables", "text": text}});
     Configuration { kind: "firewall".into(), config: config.to_string() }
 }

@@ -70,39 +70,37 @@ enum Text {
     Door(Door),
 }
 
-/// As bytes have it, which say of themselves what they are.
-#[derive(Serialize, Deserialize)]
-enum Bytes {
-    Interface(InterfaceRef),
-    Inside,
+impl Attachment {
+    /// As bytes have it: an interface by its own fields, as it always was, so that what nodes keep stays readable. No
+    /// interface is without a name.
+    fn to_bytes_form(&self) -> InterfaceRef {
+        let nowhere = InterfaceRef { namespace: None, interface: String::new() };
+        self.interface().cloned().unwrap_or(nowhere)
+    }
 }
 
 impl Serialize for Attachment {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let is_text = serializer.is_human_readable();
-        match (self.clone(), is_text) {
-            (Self::Interface(interface), true) => Text::Interface(interface).serialize(serializer),
-            (Self::Inside, true) => Text::Door(Door::Inside).serialize(serializer),
-            (Self::Interface(interface), false) => {
-                Bytes::Interface(interface).serialize(serializer)
-            }
-            (Self::Inside, false) => Bytes::Inside.serialize(serializer),
+        if !serializer.is_human_readable() {
+            return self.to_bytes_form().serialize(serializer);
+        }
+        match self.clone() {
+            Self::Interface(interface) => Text::Interface(interface).serialize(serializer),
+            Self::Inside => Text::Door(Door::Inside).serialize(serializer),
         }
     }
 }
 
 impl<'de> Deserialize<'de> for Attachment {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(if deserializer.is_human_readable() {
-            match Text::deserialize(deserializer)? {
-                Text::Interface(interface) => Self::Interface(interface),
-                Text::Door(Door::Inside) => Self::Inside,
-            }
-        } else {
-            match Bytes::deserialize(deserializer)? {
-                Bytes::Interface(interface) => Self::Interface(interface),
-                Bytes::Inside => Self::Inside,
-            }
+        if !deserializer.is_human_readable() {
+            let found = InterfaceRef::deserialize(deserializer)?;
+            let is_nowhere = found.namespace.is_none() && found.interface.is_empty();
+            return Ok(if is_nowhere { Self::Inside } else { Self::Interface(found) });
+        }
+        Ok(match Text::deserialize(deserializer)? {
+            Text::Interface(interface) => Self::Interface(interface),
+            Text::Door(Door::Inside) => Self::Inside,
         })
     }
 }
@@ -124,5 +122,17 @@ mod tests {
             assert_eq!(postcard::from_bytes::<Attachment>(&bytes).unwrap(), attachment);
         }
         assert!(serde_json::from_str::<Attachment>(r#""outside""#).is_err());
+    }
+
+    #[test]
+    fn what_nodes_have_kept_of_interfaces_is_read_as_before() {
+        for namespace in [None, Some(NamespaceRef::Netns("ids".into())), Some(NamespaceRef::Pid(7))]
+        {
+            let interface = InterfaceRef { namespace, interface: "eth0".into() };
+            let kept = postcard::to_stdvec(&interface).unwrap();
+            let read: Attachment = postcard::from_bytes(&kept).unwrap();
+            assert_eq!(read, Attachment::from(interface));
+            assert_eq!(postcard::to_stdvec(&read).unwrap(), kept);
+        }
     }
 }

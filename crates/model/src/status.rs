@@ -1,15 +1,16 @@
 //! How things stand, in the words that API, CLI and tests share.
 
-use crate::account::{ChainCounters, FunctionCounters, NodeCounters, PortCounters};
+mod functions;
+
+use crate::account::{ChainCounters, NodeCounters, PortCounters};
 use crate::drop_reason::DropReason;
-use crate::id::{
-    BlueprintNumber, ChainId, FunctionId, GraphId, InstanceId, NodeName, PathId, PortId,
-};
+use crate::id::{BlueprintNumber, ChainId, GraphId, InstanceId, NodeName, PathId, PortId};
 use crate::losses::LinkLosses;
-use crate::resource::{Encapsulation, FailurePolicy, FunctionTemplate};
+use crate::resource::Encapsulation;
 use crate::setup::{ChainSetups, Setup};
 pub use crate::source_route::PathHeader;
 use crate::topology::{CableEnd, NodeRole};
+pub use functions::{Condition, FunctionReport};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -296,45 +297,6 @@ pub struct NodeReport {
     pub status: NodeStatus,
     /// Counters, when the node answered in time.
     pub counters: Option<NodeCounters>,
-}
-
-/// A service function: `GET /v1/functions`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct FunctionReport {
-    /// The function.
-    pub id: FunctionId,
-    /// Its name.
-    pub name: String,
-    /// Does it get copies instead of the packets?
-    pub is_tap: bool,
-    /// What becomes of packets when an instance dies.
-    pub on_failure: FailurePolicy,
-    /// Do frames leave it with the source MAC that they came with, as is declared?
-    #[serde(default)]
-    pub keeps_mac: bool,
-    /// Names of its instances.
-    pub instances: Vec<String>,
-    /// How its instances are to be run; none: somebody else runs them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub template: Option<FunctionTemplate>,
-    /// What holds of it, and what does not.
-    #[serde(default)]
-    pub conditions: Vec<Condition>,
-    /// What its instances have counted, where they are bundled functions whose nodes answer; told of one function
-    /// alone.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub counters: Vec<FunctionCounters>,
-}
-
-/// Something that should hold of a resource.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Condition {
-    /// Its name, such as `InstancesReady`.
-    pub name: String,
-    /// Does it hold?
-    pub holds: bool,
-    /// How it is, for people.
-    pub text: String,
 }
 
 /// A path that nodes know: `GET /v1/paths`.

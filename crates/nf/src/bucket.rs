@@ -2,7 +2,17 @@
 //! costs the time in which one comes.
 
 use crate::packet::Time;
+use catena_model::limits::{FUNCTION_ERRORS_BURST, FUNCTION_ERRORS_PER_SECOND};
 use catena_rules::rule_set::Limit;
+
+/// How many ICMP errors whoever runs a function lets it make, however many packets of whoever ask for one (RFC 1812
+/// section 4.3.2.8).
+pub const ICMP_ERRORS: Limit = Limit {
+    rate: FUNCTION_ERRORS_PER_SECOND,
+    period_s: 1,
+    burst: FUNCTION_ERRORS_BURST,
+    is_over: false,
+};
 
 /// A bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ mod lookup;
 mod profile;
 mod program;
 mod reject;
+pub mod sources;
 #[cfg(test)]
 mod tests;
 mod values;

@@ -189,6 +189,14 @@ impl Profile {
     };
 }
 
+impl Profile {
+    /// Must each packet be as on the wire? A packet in the place of a super-frame would be one in the place of many.
+    #[must_use]
+    pub const fn wants_wire_packets(&self) -> bool {
+        !self.takes_super_frames || self.replaces
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,8 +13,17 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 
-/// A function, or why there is none.
-pub type Made = Result<Box<dyn Function>, ConfigError>;
+/// A function that was made of its configuration.
+pub struct Bundled {
+    /// It.
+    pub function: Box<dyn Function>,
+    /// What its writer should know of the configuration: rules that were left out, as was asked for, and what has no
+    /// effect; each with file and line.
+    pub remarks: Vec<String>,
+}
+
+/// The same, or why there is none.
+pub type Made = Result<Bundled, ConfigError>;
 
 /// A kind of function.
 pub struct BundledKind {

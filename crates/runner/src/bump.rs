@@ -11,13 +11,11 @@ use crate::error::RunError;
 use crate::taken::Taken;
 use catena_io::{Buffer, BufferPool, Port, Received};
 use catena_model::DropReason;
-use catena_model::limits::{FUNCTION_ERRORS_BURST, FUNCTION_ERRORS_PER_SECOND};
-use catena_nf::bucket::Bucket;
+use catena_nf::bucket::{Bucket, ICMP_ERRORS};
 use catena_nf::outcome::{GeneratedKind, Outcomes, Verdict};
 use catena_nf::packet::{Direction, Metadata, Time};
 use catena_nf::{Function, carry_out, check};
 use catena_rules::Side;
-use catena_rules::rule_set::Limit;
 use catena_wire::segment::SuperFrame;
 use std::net::UdpSocket;
 
@@ -28,13 +26,6 @@ pub const BATCH_FRAMES_MAX: usize = 256;
 const CUT_FRAMES_MAX: usize = 4;
 /// What a batch came in, what it was cut into, and as many again that the function makes.
 const POOL_BUFFERS: usize = 4 * BATCH_FRAMES_MAX;
-/// How many ICMP errors are made.
-const ERRORS: Limit = Limit {
-    rate: FUNCTION_ERRORS_PER_SECOND,
-    period_s: 1,
-    burst: FUNCTION_ERRORS_BURST,
-    is_over: false,
-};
 /// The kernel's word for a frame that is longer than its interface takes (errno(3)).
 const EMSGSIZE: i32 = 90;
 
@@ -95,14 +86,12 @@ const fn exit(direction: Direction) -> Side {
 impl<P: Port, F: Function + ?Sized> Bump<P, F> {
     /// A function between the port where its forward direction comes in and the one where it goes out.
     pub fn new(function: Box<F>, ports: [P; 2]) -> Self {
-        let profile = function.profile();
-        // A packet in the place of a super-frame would be one in the place of many.
-        let cuts = !profile.takes_super_frames || profile.replaces;
+        let cuts = function.profile().wants_wire_packets();
         Self {
             function,
             ports,
             collector: None,
-            errors: Bucket::new(&ERRORS),
+            errors: Bucket::new(&ICMP_ERRORS),
             pool: BufferPool::new(POOL_BUFFERS),
             tally: Tally::default(),
             cuts,
@@ -356,7 +345,7 @@ impl<P: Port, F: Function + ?Sized> Bump<P, F> {
     /// whoever ask for one.
     fn generate(&mut self, now: Time) {
         for (_, made) in self.outcomes.generated() {
-            if made.kind == GeneratedKind::Unreachable && !self.errors.take(&ERRORS, now) {
+            if made.kind == GeneratedKind::Unreachable && !self.errors.take(&ICMP_ERRORS, now) {
                 self.tally.errors_withheld += 1;
                 continue;
             }

@@ -2,9 +2,12 @@
 
 use crate::seeds;
 use catena_nf::Function;
+use catena_nf::balancer::Balancer;
 use catena_nf::firewall::Firewall;
 use catena_nf::function::StateEntry;
+use catena_nf::ids::{Ids, IdsConfig};
 use catena_nf::monitor::{Monitor, MonitorConfig};
+use catena_nf::nat::{Nat, NatOptions};
 use catena_nf::outcome::Outcomes;
 use catena_nf::packet::{Direction, Packet, Time};
 use catena_nf::tracking::TrackingConfig;
@@ -13,6 +16,7 @@ use catena_rules::rule_set::Families;
 use catena_rules::{ReadOptions, RuleError, Unsupported};
 use catena_wire::field::{Field, UpperChecksum};
 use catena_wire::frame::FrameView;
+use std::collections::BTreeMap;
 
 const RULES: &str = "*filter\n:FORWARD DROP [0:0]\n:web - [0:0]\n\
     -A FORWARD -m conntrack --ctstate INVALID -j DROP\n\
@@ -22,6 +26,27 @@ const RULES: &str = "*filter\n:FORWARD DROP [0:0]\n:web - [0:0]\n\
     -A FORWARD -j REJECT\n\
     -A web -p tcp -m tcp --tcp-option 2 -j ACCEPT\n\
     -A web -j REJECT --reject-with tcp-reset\nCOMMIT\n";
+
+const NAT: &str = "masquerade: [10.0.0.0/8]\npool: [203.0.113.4]\n\
+    dnat: [{to: 203.0.113.4, protocol: tcp, port: 8080, inside: 10.0.1.7, inside_port: 80}]\n";
+
+const SERVICES: &str = "sessions_max: 8\nservices:\n  - name: web\n    address: 10.0.0.2\n    protocol: tcp\n    port: 80\n    \
+    backends: [{address: 10.0.1.11, port: 8080}, {address: 10.0.1.12, port: 8080, weight: 2}]\n";
+
+const SNORT: &str = "alert tcp any any -> any 80 (msg:\"one\"; flow:established,to_server; content:\"GET\"; http_method; \
+    content:\"/a\"; http_uri; pcre:\"/b[0-9]+/\"; flowbits:set,seen; sid:1;)\n\
+    drop udp any any -> any any (msg:\"two\"; content:\"|00 01|\"; offset:1; depth:9; byte_test:1,>,3,0,relative; \
+    threshold:type limit,track by_src,count 1,seconds 60; sid:2;)\n";
+
+/// Room for little, as each input makes its own.
+fn small_ids() -> IdsConfig {
+    IdsConfig {
+        flows_max: 8,
+        reassembly_bytes: 1 << 20,
+        is_preventing: true,
+        ..IdsConfig::default()
+    }
+}
 
 fn options(unsupported: Unsupported) -> ReadOptions {
     ReadOptions { file: "fuzzed".into(), unsupported, ..ReadOptions::default() }
@@ -40,13 +65,44 @@ pub(crate) fn rules(bytes: &[u8]) {
     let spliced =
         format!("{}{}", &RULES[..half.len().min(RULES.len())], String::from_utf8_lossy(other));
     for text in [text, edited, spliced] {
+        configurations(&text);
         for unsupported in [Unsupported::Refuse, Unsupported::Skip] {
             match catena_rules::read(&text, Families::V4, &options(unsupported)) {
                 Ok(set) => drop(Firewall::with_tracking(&[set], &small()).unwrap()),
-                Err(RuleError { what, advice, .. }) => {
-                    assert!(!what.is_empty() && !advice.is_empty(), "{what:?} {advice:?}");
-                }
+                Err(error) => is_told(&error),
             }
+        }
+    }
+}
+
+fn is_told(RuleError { what, advice, .. }: &RuleError) {
+    assert!(!what.is_empty() && !advice.is_empty(), "{what:?} {advice:?}");
+}
+
+/// The same for what other functions are made of, and for theirs with a part of the text in it.
+fn configurations(text: &str) {
+    let part: String = text.chars().take(40).collect();
+    let with = |own: &str| {
+        let at = text.len() % own.len().max(1);
+        format!("{}{part}{}", &own[..at], &own[at..])
+    };
+    for text in [text.to_owned(), with(NAT)] {
+        match catena_rules::nat::read(&text, "fuzzed") {
+            Ok(config) => {
+                drop(Nat::new(&config, &NatOptions { flows_max: 8, ..NatOptions::default() }));
+            }
+            Err(error) => is_told(&error),
+        }
+    }
+    for text in [text.to_owned(), with(SERVICES)] {
+        if let Err(error) = catena_rules::balancer::read(&text, "fuzzed") {
+            is_told(&error);
+        }
+    }
+    for text in [text.to_owned(), with(SNORT)] {
+        match catena_rules::snort::read(&text, &BTreeMap::new(), &options(Unsupported::Skip)) {
+            Ok(rules) => drop(Ids::new(rules, small_ids()).unwrap()),
+            Err(error) => is_told(&error),
         }
     }
 }
@@ -55,9 +111,15 @@ pub(crate) fn rules(bytes: &[u8]) {
 pub(crate) fn packets(bytes: &[u8]) {
     let set = catena_rules::read(RULES, Families::V4, &options(Unsupported::Refuse)).unwrap();
     let tracking = small();
-    let mut functions: [Box<dyn Function>; 2] = [
+    let nat = catena_rules::nat::read(NAT, "nat").unwrap();
+    let services = catena_rules::balancer::read(SERVICES, "services").unwrap();
+    let snort = catena_rules::snort::read(SNORT, &BTreeMap::new(), &options(Unsupported::Refuse));
+    let mut functions: [Box<dyn Function>; 5] = [
         Box::new(Firewall::with_tracking(&[set], &tracking).unwrap()),
         Box::new(Monitor::new(MonitorConfig { flows_max: 8, ..MonitorConfig::default() }).unwrap()),
+        Box::new(Nat::new(&nat, &NatOptions { flows_max: 8, ..NatOptions::default() }).unwrap()),
+        Box::new(Balancer::new(&services)),
+        Box::new(Ids::new(snort.unwrap(), small_ids()).unwrap()),
     ];
     let mut outcomes = Outcomes::default();
     for (at, frame) in (0..).zip(bytes.chunks(200)) {

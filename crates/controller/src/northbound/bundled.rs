@@ -1,7 +1,7 @@
 //! The instances of functions that come with Catena: made, kept and removed as a template says, in the words of
 //! ports and pairs that everybody else uses for theirs. Knows names and places; refuses to know what a function does.
 
-use super::networking_sfc::{InsidePort, PortRefusal, inside_port};
+use super::networking_sfc::{InsidePort, PortRefusal, inside_port, user_beside_pairs};
 use super::quotas::Quotas;
 use crate::declared::Draft;
 use catena_model::id::{InstanceId, NetworkId, PortId};
@@ -27,6 +27,8 @@ static TURN: Semaphore = Semaphore::const_new(1);
 pub(super) enum Refusal {
     /// The template is wrong, or does not fit what is declared: why, and what to do.
     Template(String),
+    /// Something that was made cannot be removed: who needs it.
+    InUse(String),
     /// A port cannot be made.
     Port(PortRefusal),
     Store(StoreError),
@@ -50,14 +52,15 @@ pub(super) fn is_inside(intent: &IndexedIntent, instance: &Instance) -> bool {
     })
 }
 
-/// Can a function be made of what a template says, if it is one that comes with Catena? Takes its time with many rules,
-/// where nobody else waits for it.
-pub(super) async fn check(template: Option<&FunctionTemplate>) -> Result<(), Refusal> {
+/// Can a function be made of what a template says, if it is one that comes with Catena? Answers what its writer should
+/// know. Takes its time with many rules, where nobody else waits for it.
+pub(super) async fn check(template: Option<&FunctionTemplate>) -> Result<Vec<String>, Refusal> {
     let configuration = template.and_then(FunctionTemplate::configuration);
-    let Some(configuration) = configuration else { return Ok(()) };
+    let Some(configuration) = configuration else { return Ok(Vec::new()) };
     // One after the other, whoever asks: a rule set may take a while, and memory.
     let turn = TURN.acquire().await;
-    let make = move || registry::make(&configuration, &Surroundings::default()).map(|_| ());
+    let make =
+        move || registry::make(&configuration, &Surroundings::default()).map(|made| made.remarks);
     let made = tokio::task::spawn_blocking(move || {
         let _turn = turn;
         make()
@@ -87,8 +90,7 @@ pub(super) fn arrange(
     let Some(template) = bundled else {
         function.instances.retain(|id| made.iter().all(|one| one.id != *id));
         draft.put(function)?;
-        made.into_iter().for_each(|instance| remove(draft, &instance));
-        return Ok(());
+        return made.iter().try_for_each(|one| remove(draft, one)).map_err(Refusal::InUse);
     };
     if let Some(other) = others.first() {
         return Err(wrong(format!(
@@ -110,22 +112,30 @@ pub(super) fn arrange(
     let left = made.into_iter().skip(names.len());
     function.instances = kept;
     draft.put(function)?;
-    left.for_each(|instance| remove(draft, &instance));
-    Ok(())
+    left.into_iter().try_for_each(|one| remove(draft, &one)).map_err(Refusal::InUse)
 }
 
-/// Removes what was made for a function that goes.
-pub(super) fn remove_all(draft: &mut Draft, function: &ServiceFunction) {
+/// Removes what was made for a function that goes; who cannot do without it, else.
+pub(super) fn remove_all(draft: &mut Draft, function: &ServiceFunction) -> Result<(), String> {
     let intent = draft.intent();
     let own = function.instances.iter().filter_map(|id| intent.instances.get(id));
     let made: Vec<Instance> = own.filter(|one| is_inside(intent, one)).cloned().collect();
-    made.into_iter().for_each(|instance| remove(draft, &instance));
+    made.iter().try_for_each(|instance| remove(draft, instance))
 }
 
-fn remove(draft: &mut Draft, instance: &Instance) {
+fn remove(draft: &mut Draft, instance: &Instance) -> Result<(), String> {
     draft.remove::<Instance>(instance.id);
-    draft.remove::<Port>(instance.ingress);
-    draft.remove::<Port>(instance.egress);
+    [instance.ingress, instance.egress].into_iter().try_for_each(|port| remove_port(draft, port))
+}
+
+fn remove_port(draft: &mut Draft, port: PortId) -> Result<(), String> {
+    if let Some(user) = user_beside_pairs(draft.intent(), port) {
+        return Err(format!(
+            "Port {port} of the bundled function is in use by {user}; delete that first."
+        ));
+    }
+    draft.remove::<Port>(port);
+    Ok(())
 }
 
 /// How instances are called: as their function where there is one of them.
@@ -246,7 +256,7 @@ fn instance(
     let id = instance.id;
     draft.put(instance)?;
     for left in ends.into_iter().flatten().filter(|port| !ports.contains(port)) {
-        draft.remove::<Port>(left);
+        remove_port(draft, left).map_err(Refusal::InUse)?;
     }
     Ok(id)
 }

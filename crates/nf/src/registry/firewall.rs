@@ -1,28 +1,22 @@
 //! What a firewall is told. Refuses to know what rules mean.
 
-use super::{ConfigError, File, Made, Surroundings, settings};
-use crate::firewall::Firewall;
-use crate::tracking::TrackingConfig;
-use catena_rules::rule_set::Families;
-use catena_rules::{ReadOptions, RuleError, Side, Unsupported};
+use super::{Bundled, ConfigError, File, Made, Surroundings, settings};
+use crate::firewall::sources::{RuleText, SourceError, Sources};
+use catena_rules::rule_set::RuleSet;
+use catena_rules::{Side, Unsupported};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
-    /// Rules for IPv4 as `iptables-save` writes them, or rules of nftables as `nft -j list ruleset` does.
     file: File,
-    /// Rules for IPv6, as `ip6tables-save` writes them; without them IPv6 passes.
     #[serde(default)]
     v6_file: Option<File>,
-    /// Which side of the function an interface of the rules is.
     #[serde(default)]
     interfaces: BTreeMap<String, SideWord>,
-    /// What becomes of rules that are not supported.
     #[serde(default)]
     unsupported: UnsupportedWord,
-    /// As `nf_conntrack_tcp_be_liberal`.
     #[serde(default)]
     tcp_be_liberal: bool,
 }
@@ -34,6 +28,15 @@ enum SideWord {
     Out,
 }
 
+impl From<SideWord> for Side {
+    fn from(word: SideWord) -> Self {
+        match word {
+            SideWord::In => Self::In,
+            SideWord::Out => Self::Out,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum UnsupportedWord {
@@ -42,42 +45,38 @@ enum UnsupportedWord {
     Skip,
 }
 
-pub(super) fn make(config: &str, surroundings: &Surroundings) -> Made {
-    let settings: Settings = settings(config)?;
-    let interfaces: BTreeMap<String, Side> = settings
-        .interfaces
-        .iter()
-        .map(|(name, side)| {
-            let side = match side {
-                SideWord::In => Side::In,
-                SideWord::Out => Side::Out,
-            };
-            (name.clone(), side)
-        })
-        .collect();
-    let unsupported = match settings.unsupported {
-        UnsupportedWord::Refuse => Unsupported::Refuse,
-        UnsupportedWord::Skip => Unsupported::Skip,
-    };
-    let read = |file: &File, families| {
-        let (file, text) = (file.name.clone(), &file.text);
-        let options = ReadOptions { file, interfaces: interfaces.clone(), unsupported };
-        catena_rules::read(text, families, &options).map_err(|error| refused(&error))
-    };
-    let mut sets = vec![read(&settings.file, Families::V4)?];
-    if let Some(file) = &settings.v6_file {
-        sets.push(read(file, Families::V6)?);
+impl From<UnsupportedWord> for Unsupported {
+    fn from(word: UnsupportedWord) -> Self {
+        match word {
+            UnsupportedWord::Refuse => Self::Refuse,
+            UnsupportedWord::Skip => Self::Skip,
+        }
     }
-    let tracking = TrackingConfig {
-        is_liberal: settings.tcp_be_liberal,
-        seed: surroundings.seed,
-        ..TrackingConfig::default()
-    };
-    let firewall = Firewall::with_tracking(&sets, &tracking);
-    Ok(Box::new(firewall.map_err(|error| ConfigError(error.to_string()))?))
 }
 
-fn refused(error: &RuleError) -> ConfigError {
-    let hint = if error.may_be_skipped { " (here: `unsupported: skip`)" } else { "" };
+impl File {
+    fn rules(&self) -> RuleText<'_> {
+        RuleText { file: &self.name, text: &self.text }
+    }
+}
+
+pub(super) fn make(config: &str, surroundings: &Surroundings) -> Made {
+    let settings: Settings = settings(config)?;
+    let sides = settings.interfaces.iter().map(|(name, side)| (name.clone(), (*side).into()));
+    let sources = Sources {
+        rules: settings.file.rules(),
+        v6_rules: settings.v6_file.as_ref().map(File::rules),
+        interfaces: sides.collect(),
+        unsupported: settings.unsupported.into(),
+        tcp_be_liberal: settings.tcp_be_liberal,
+        seed: surroundings.seed,
+    };
+    let (sets, firewall) = sources.read().map_err(|error| refused(&error))?;
+    let remarks = sets.iter().flat_map(RuleSet::remarks).map(|one| one.to_string()).collect();
+    Ok(Bundled { function: Box::new(firewall), remarks })
+}
+
+fn refused(error: &SourceError) -> ConfigError {
+    let hint = if error.may_be_skipped() { " (here: `unsupported: skip`)" } else { "" };
     ConfigError(format!("{error}{hint}"))
 }

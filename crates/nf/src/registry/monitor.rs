@@ -1,6 +1,6 @@
 //! What a monitor is told. Refuses to know what flows are.
 
-use super::{ConfigError, Made, Surroundings, settings};
+use super::{Bundled, ConfigError, Made, Surroundings, settings};
 use crate::monitor::{Monitor, MonitorConfig};
 use serde::Deserialize;
 
@@ -39,5 +39,6 @@ pub(super) fn make(config: &str, surroundings: &Surroundings) -> Made {
         seed: surroundings.seed,
         ..defaults
     });
-    Ok(Box::new(monitor.map_err(|error| ConfigError(error.to_string()))?))
+    let monitor = monitor.map_err(|error| ConfigError(error.to_string()))?;
+    Ok(Bundled { function: Box::new(monitor), remarks: Vec::new() })
 }

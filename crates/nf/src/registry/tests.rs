@@ -22,7 +22,7 @@ fn each_kind_is_made_of_its_configuration() {
     {
         let configuration = Configuration { kind: kind.into(), config };
         let made = make(&configuration, &Surroundings::default()).unwrap();
-        assert_eq!(made.profile().drops, drops, "{kind}");
+        assert_eq!(made.function.profile().drops, drops, "{kind}");
     }
 }
 
@@ -52,5 +52,20 @@ fn what_is_wrong_is_told_in_its_writers_words() {
         let told = refusal(kind, &config);
         assert!(parts.iter().all(|part| told.contains(part)), "{told}");
         assert!(!told.contains("column"), "{told}");
+    }
+}
+
+#[test]
+fn what_is_left_out_is_told() {
+    let text = "*filter\n:INPUT DROP [0:0]\n:FORWARD ACCEPT [0:0]\n-A FORWARD -m u32 --u32 1 -j DROP\nCOMMIT\n";
+    let config = serde_json::json!({
+        "file": {"name": "edge.iptables", "text": text}, "unsupported": "skip",
+    });
+    let configuration = Configuration { kind: "firewall".into(), config: config.to_string() };
+    let remarks = make(&configuration, &Surroundings::default()).unwrap().remarks;
+    for (line, part) in [(4, "-m u32 --u32 1 -j DROP"), (2, "INPUT")] {
+        let is_it = |told: &&String| told.starts_with(&format!("edge.iptables line {line}: "));
+        let told = remarks.iter().find(is_it).unwrap();
+        assert!(told.contains(part), "{told}");
     }
 }

@@ -5,6 +5,7 @@ use crate::account::Messages;
 use crate::clock::Clock;
 use crate::run::{News, run};
 use catena_io::{LocalPort, Offload, PartialChecksum, Segmentation, SegmentationKind};
+use catena_model::limits::FUNCTION_ERRORS_BURST;
 use catena_nf::firewall::Firewall;
 use catena_nf::function::{Answer, RuleCount, StateEntry};
 use catena_nf::harness::traffic::Shape;

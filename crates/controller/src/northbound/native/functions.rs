@@ -4,6 +4,7 @@
 use super::change::{body, declare, find};
 use super::problem::Problem;
 use super::view::View;
+use crate::auth::Refusal;
 use crate::northbound::app::App;
 use crate::northbound::bundled;
 use crate::reconcile::settle;
@@ -58,7 +59,10 @@ pub(super) async fn show(view: &View) -> Result<Response, Problem> {
     let id = find_function(view)?;
     let function = view.intent.functions.get(&id).ok_or_else(Problem::gone)?;
     let counters = counters(view, function).await;
+    // What is stored was checked, by whichever version stored it.
+    let remarks = bundled::check(function.template.as_ref()).await.unwrap_or_default();
     view.told(&FunctionReport {
+        remarks,
         counters,
         ..report(&view.intent, function, view.identity.sees_all())
     })
@@ -111,12 +115,18 @@ pub(super) async fn put(view: &View) -> Result<Response, Problem> {
     view.told(&change(view, id, edit).await?)
 }
 
-/// Hosts are the operator's to name.
+/// What is the operator's to say: hosts, what runs there, and how much of them it may take.
 fn check_hosts(view: &View, template: Option<&FunctionTemplate>) -> Result<(), Problem> {
-    if view.identity.sees_all() || template.is_none_or(|template| template.on.is_empty()) {
-        return Ok(());
-    }
-    Err(Problem::bad_body("'on' names hosts, which whoever operates them does; leave it out"))
+    let Some(template) = template.filter(|_| !view.identity.sees_all()) else { return Ok(()) };
+    let what = match template {
+        FunctionTemplate { on, .. } if !on.is_empty() => "'on' names hosts",
+        FunctionTemplate { runs: Runs::Command(_), .. } => "'command' runs on hosts",
+        FunctionTemplate { cpu_milli: Some(_), .. } => "'cpu_milli' is of hosts",
+        FunctionTemplate { memory_mib: Some(_), .. } => "'memory_mib' is of hosts",
+        _ => return Ok(()),
+    };
+    let why = format!("{what}, which whoever operates them says; leave it out");
+    Err(Refusal::Forbidden(why).into())
 }
 
 async fn change(
@@ -188,6 +198,7 @@ fn report(intent: &Intent, function: &ServiceFunction, sees_hosts: bool) -> Func
         instances: instances.map(Instance::name).collect(),
         template,
         conditions: conditions(intent, function),
+        remarks: Vec::new(),
         counters: Vec::new(),
     }
 }

@@ -170,7 +170,9 @@ impl From<bundled::Refusal> for Problem {
         match refusal {
             bundled::Refusal::Template(why) => Self::bad_body(&format!("'template': {why}")),
             bundled::Refusal::Port(PortRefusal::Quota(kind)) => Self::over_quota(kind),
-            bundled::Refusal::Port(PortRefusal::Addresses(why)) => Self::conflict(why),
+            bundled::Refusal::InUse(why) | bundled::Refusal::Port(PortRefusal::Addresses(why)) => {
+                Self::conflict(why)
+            }
             bundled::Refusal::Store(error) => error.into(),
         }
     }

@@ -27,7 +27,7 @@ mod uses;
 mod values;
 
 pub(super) use bulk::create_all;
-pub(super) use port::{InsidePort, PortRefusal, inside_port};
+pub(super) use port::{InsidePort, PortRefusal, inside_port, user_beside_pairs};
 pub(super) use routes::routes;
 
 use super::routes::Place;

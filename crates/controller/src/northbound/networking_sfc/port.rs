@@ -225,9 +225,16 @@ fn find(scope: Scope<'_>, id: Uuid) -> Result<&Port, ApiError> {
 /// Who cannot do without the port.
 fn user_of(intent: &IndexedIntent, id: PortId) -> Option<String> {
     let pair = uses::instance_at(intent, id).map(|pair| format!("port pair {}", pair.id));
-    let rule = || uses::rule_at(intent, id).map(|rule| format!("flow classifier {}", rule.id));
-    let slice = || uses::slice_at(intent, id).map(|slice| format!("slice {}", slice.id));
-    pair.or_else(rule).or_else(slice)
+    pair.or_else(|| user_beside_pairs(intent, id))
+}
+
+/// The same, port pairs apart.
+pub(in crate::northbound) fn user_beside_pairs(
+    intent: &IndexedIntent,
+    id: PortId,
+) -> Option<String> {
+    let rule = uses::rule_at(intent, id).map(|rule| format!("flow classifier {}", rule.id));
+    rule.or_else(|| uses::slice_at(intent, id).map(|slice| format!("slice {}", slice.id)))
 }
 
 /// Brings a port to what was given.

@@ -108,7 +108,8 @@ impl Collection for PortPairGroups {
             return Err(ApiError::conflict("PortPairGroupInUse", message));
         }
         if let Some(function) = edit.draft.intent().functions.get(&id).cloned() {
-            bundled::remove_all(edit.draft, &function);
+            bundled::remove_all(edit.draft, &function)
+                .map_err(|why| ApiError::conflict("PortInUse", why))?;
         }
         edit.draft.remove::<ServiceFunction>(id);
         Ok(())

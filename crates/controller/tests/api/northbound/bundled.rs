@@ -121,9 +121,37 @@ fn a_port_that_was_made_is_nobodys_to_move_or_remove() {
     let pair = json!({"port_pair": {"name": "mine", "ingress": id, "egress": own}});
     let (status, refused) = controller.call("POST", "/v2.0/sfc/port_pairs", Some(&pair));
     assert_eq!((status, &refused["NeutronError"]["type"]), (409, &json!("PortInUse")), "{refused}");
+    // Nor is it taken from under a classifier.
+    let begins = json!({"name": "begins", "logical_source_port": id});
+    let rule = controller.create("/v2.0/sfc/flow_classifiers", &begins)["id"].clone();
+    let (status, problem) = put(&controller, &json!({}));
+    assert_eq!(status, 409, "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("in use by flow classifier"), "{problem}");
+    let rule = format!("/v2.0/sfc/flow_classifiers/{}", rule.as_str().unwrap());
+    assert_eq!(controller.call("DELETE", &rule, None).0, 204);
     let (status, renamed) =
         controller.call("PUT", &port, Some(&json!({"port": {"name": "front"}})));
     assert_eq!((status, &renamed["port"]["name"]), (200, &json!("front")), "{renamed}");
+    controller.stop();
+}
+
+#[test]
+fn what_of_the_rules_is_left_out_is_told_with_the_function() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = Controller::start(open(data.path()));
+    house(&controller);
+    let mut body = template(1, &["host1"]);
+    let text = "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -m u32 --u32 1 -j DROP\nCOMMIT\n";
+    body["template"]["config"] =
+        json!({"file": {"name": "edge.iptables", "text": text}, "unsupported": "skip"});
+    assert_eq!(put(&controller, &body).0, 200);
+    let (_, function) = controller.call("GET", "/v1/functions/edge", None);
+    let remarks: Vec<&str> =
+        function["remarks"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+    assert!(
+        remarks.iter().any(|one| one.starts_with("edge.iptables line 3: left out")),
+        "{remarks:?}"
+    );
     controller.stop();
 }
 

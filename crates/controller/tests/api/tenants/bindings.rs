@@ -295,8 +295,16 @@ fn hosts_of_a_template_are_named_and_seen_by_whoever_operates_them_and_stay_for_
     let placed = json!({"runs": {"image": "ids"}, "on": [NODE]});
     for method in ["PUT", "PATCH"] {
         let refused = owner.call(method, &item, Some(&json!({"template": placed})));
-        assert_eq!(refused.status, 400, "{refused:?}");
+        assert_eq!(refused.status, 403, "{refused:?}");
         assert!(refused.text.contains("'on' names hosts"), "{refused:?}");
+        for (said, part) in [
+            (json!({"runs": {"command": ["ids"]}}), "'command' runs on hosts"),
+            (json!({"runs": {"image": "ids"}, "cpu_milli": 500}), "'cpu_milli'"),
+            (json!({"runs": {"image": "ids"}, "memory_mib": 64}), "'memory_mib'"),
+        ] {
+            let refused = owner.call(method, &item, Some(&json!({"template": said})));
+            assert!(refused.status == 403 && refused.text.contains(part), "{refused:?}");
+        }
     }
     let told = operator.call("PATCH", &item, Some(&json!({"template": placed})));
     assert_eq!(told.json()["template"]["on"], json!([NODE]), "{told:?}");

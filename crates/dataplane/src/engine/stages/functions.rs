@@ -11,13 +11,14 @@ use crate::engine::action::effects::Effect;
 use crate::engine::encap;
 use crate::engine::packet::parse;
 use crate::engine::state::affinity::FlowAffinity;
-use crate::engine::state::functions::{ERRORS, Functions, Running};
+use crate::engine::state::functions::{Functions, Running};
 use crate::engine::tables::path::{LocalInstance, PathTable};
 use crate::engine::vector::decision::Verdict;
 use crate::engine::vector::{InsideVisit, Source, Step, Work};
 use catena_io::Offload;
 use catena_model::DropReason;
 use catena_model::account::{Created, Volume};
+use catena_nf::bucket::ICMP_ERRORS;
 use catena_nf::carry_out;
 use catena_nf::function::Answer;
 use catena_nf::outcome::{DropCause, Generated, GeneratedKind, Outcomes, Patch, Verdict as Says};
@@ -55,8 +56,14 @@ fn ask(vector: &mut Vec<Work>, access: &mut Access<'_>, context: &mut Context<'_
     if !vector.iter().any(is_inside) {
         return false;
     }
-    prepare(vector, access, context);
-    let mut made = Vec::new();
+    // Working memory: who only asks has none of his own.
+    let (mut made, mut room) = match access {
+        Access::Live(functions) => {
+            (std::mem::take(&mut functions.made), std::mem::take(&mut functions.room))
+        }
+        Access::Asked(_) => Default::default(),
+    };
+    prepare(vector, access, &mut room, context);
     let mut from = 0;
     while let Some(ahead) = vector.get(from..).and_then(|rest| rest.iter().position(is_inside)) {
         let start = from + ahead;
@@ -85,16 +92,24 @@ fn ask(vector: &mut Vec<Work>, access: &mut Access<'_>, context: &mut Context<'_
         from = end;
     }
     vector.append(&mut made);
+    if let Access::Live(functions) = access {
+        (functions.made, functions.room) = (made, room);
+    }
     true
 }
 
 /// Makes packets what their functions take: as on the wire, where they want that. What is no IP is asked nobody about.
-fn prepare(vector: &mut Vec<Work>, access: &Access<'_>, context: &mut Context<'_>) {
+fn prepare(
+    vector: &mut Vec<Work>,
+    access: &Access<'_>,
+    room: &mut Vec<Work>,
+    context: &mut Context<'_>,
+) {
     let functions = match access {
         Access::Live(functions) => &**functions,
         Access::Asked(functions) => *functions,
     };
-    let (mut index, mut room) = (0, Vec::new());
+    let mut index = 0;
     while index < vector.len() {
         let at = index;
         index += 1;
@@ -103,7 +118,7 @@ fn prepare(vector: &mut Vec<Work>, access: &Access<'_>, context: &mut Context<'_
             pass(&mut vector[at], context);
         } else if functions.get(visit.function).is_some_and(Running::cuts) {
             if vector[at].buffer.offload.segmentation.is_some() {
-                index = at + segmentation::segment(vector, at, &mut room, context, |_, _, _| {});
+                index = at + segmentation::segment(vector, at, room, context, |_, _, _| {});
             } else if let Err(reason) = close(&mut vector[at]) {
                 vector[at].drop(reason);
             }
@@ -314,7 +329,7 @@ fn generate(
             continue;
         }
         let is_error = generated.kind == GeneratedKind::Unreachable;
-        if is_error && !running.errors.take(&ERRORS, Time(context.now_ns)) {
+        if is_error && !running.errors.take(&ICMP_ERRORS, Time(context.now_ns)) {
             running.errors_withheld += 1;
             continue;
         }

@@ -2,29 +2,19 @@
 //! value takes over from another of its instance; refuses to know packets' ways.
 
 use crate::engine::tables::bundles::{Bundle, Bundles};
+use crate::engine::vector::Work;
 use catena_model::account::{FunctionCounters, RuleHits};
 use catena_model::id::InstanceId;
-use catena_model::limits::{
-    FUNCTION_ERRORS_BURST, FUNCTION_ERRORS_PER_SECOND, FUNCTION_RULES_TOLD_MAX,
-};
-use catena_nf::bucket::Bucket;
+use catena_model::limits::FUNCTION_RULES_TOLD_MAX;
+use catena_nf::bucket::{Bucket, ICMP_ERRORS};
 use catena_nf::function::StateEntry;
 use catena_nf::outcome::Outcomes;
 use catena_nf::packet::{Packet, Time};
-use catena_nf::profile::Profile;
 use catena_nf::{Function, check};
-use catena_rules::rule_set::Limit;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// How many ICMP errors a function's rejections may cause.
-pub(crate) const ERRORS: Limit = Limit {
-    rate: FUNCTION_ERRORS_PER_SECOND,
-    period_s: 1,
-    burst: FUNCTION_ERRORS_BURST,
-    is_over: false,
-};
 /// How often time passes for functions, in nanoseconds.
 const ELAPSE_NS: u64 = 100_000_000;
 
@@ -47,7 +37,7 @@ impl Running {
             bundle: Arc::clone(bundle),
             number: 0,
             function: bundle.take()?,
-            errors: Bucket::new(&ERRORS),
+            errors: Bucket::new(&ICMP_ERRORS),
             errors_withheld: 0,
             events: 0,
             messages: 0,
@@ -60,9 +50,7 @@ impl Running {
 
     /// Is each packet to be as on the wire?
     pub(crate) fn cuts(&self) -> bool {
-        let profile: &Profile = self.function.profile();
-        // A packet in the place of a super-frame would be one in the place of many.
-        !profile.takes_super_frames || profile.replaces
+        self.function.profile().wants_wire_packets()
     }
 
     /// Do these outcomes of so many packets keep to the profile? Counts what they tell.
@@ -136,6 +124,10 @@ pub(crate) struct Functions {
     // Working memory, kept so that no batch allocates.
     outcomes: Outcomes,
     packets: Vec<Packet<'static>>,
+    /// What functions have made, on its way into the vector.
+    pub(crate) made: Vec<Work>,
+    /// Wire packets that a super-frame is cut into.
+    pub(crate) room: Vec<Work>,
 }
 
 impl fmt::Debug for Functions {

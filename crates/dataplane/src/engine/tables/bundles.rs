@@ -37,7 +37,7 @@ struct Made {
 
 impl Made {
     fn value(&self) -> Result<Box<dyn Function>, ConfigError> {
-        registry::make(&self.configuration, &self.surroundings)
+        registry::make(&self.configuration, &self.surroundings).map(|made| made.function)
     }
 }
 

@@ -120,7 +120,7 @@ fn edit_port(entries: &mut Entries, dice: &mut Dice, is_gone: bool) {
             role: if dice.one_in(2) { PortRole::Endpoint } else { PortRole::Function },
             attachment: Attachment::Interface(InterfaceRef {
                 namespace: None,
-                interface: String::new(),
+                interface: "p".into(),
             }),
             own_sources: dice.one_in(2).then(Vec::new),
         };

@@ -1,0 +1,50 @@
+//! What is told of service functions.
+
+use crate::account::FunctionCounters;
+use crate::id::FunctionId;
+use crate::resource::{FailurePolicy, FunctionTemplate};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A service function: `GET /v1/functions`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FunctionReport {
+    /// The function.
+    pub id: FunctionId,
+    /// Its name.
+    pub name: String,
+    /// Does it get copies instead of the packets?
+    pub is_tap: bool,
+    /// What becomes of packets when an instance dies.
+    pub on_failure: FailurePolicy,
+    /// Do frames leave it with the source MAC that they came with, as is declared?
+    #[serde(default)]
+    pub keeps_mac: bool,
+    /// Names of its instances.
+    pub instances: Vec<String>,
+    /// How its instances are to be run; none: somebody else runs them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<FunctionTemplate>,
+    /// What holds of it, and what does not.
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
+    /// What its writer should know of a bundled function's configuration: rules that were left out, as was asked
+    /// for, and what has no effect; told of one function alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
+    /// What its instances have counted, where they are bundled functions whose nodes answer; told of one function
+    /// alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<FunctionCounters>,
+}
+
+/// Something that should hold of a resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Condition {
+    /// Its name, such as `InstancesReady`.
+    pub name: String,
+    /// Does it hold?
+    pub holds: bool,
+    /// How it is, for people.
+    pub text: String,
+}
