@@ -15,6 +15,7 @@ mod holdings;
 mod interfaces;
 mod link;
 mod links;
+mod messages;
 mod missed;
 mod needed;
 mod node;

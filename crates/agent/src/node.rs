@@ -15,14 +15,16 @@ pub(crate) use ports::parse_port;
 
 use crate::Config;
 use crate::absence::Absence;
-use crate::counters;
+use crate::counters::{self, Wanted};
 use crate::interfaces::{Interfaces, Seen};
 use crate::link::{LinkEvent, Outgoing};
 use crate::links::Links;
+use crate::messages::Messages;
 use crate::ports::Ports;
 use crate::punt_watch::PuntDevice;
 use crate::southbound::{Announcement, SessionEvent};
 use catena_model::entry::ProgramVersion;
+use catena_model::question::AlertQuestion;
 use catena_protocol::message::{
     Answer, Delta, FromAgent, LinkStates, ProgramResult, Question, State, ToAgent, from_agent,
     from_dataplane, to_agent, to_dataplane,
@@ -45,8 +47,8 @@ const DATAPLANE_GONE: &str = "the data plane of this node does not run";
 struct Asked {
     /// The controller's number.
     request: u64,
-    /// The interfaces' own counters are to be added to the answer.
-    with_interfaces: bool,
+    /// What is to be added to the answer.
+    wanted: Wanted,
 }
 
 /// The state of the node.
@@ -88,6 +90,8 @@ pub(crate) struct Node {
     link_troubles: LinkTroubles,
     /// The data plane was told that there is a session with the controller.
     told_presence: bool,
+    /// What functions have handed out.
+    messages: Messages,
 }
 
 /// How far the data plane of this connection has come with the kernel's tables.
@@ -133,6 +137,7 @@ impl Node {
             links: LinkStates::default(),
             link_troubles: LinkTroubles::default(),
             told_presence: false,
+            messages: Messages::new(),
         }
     }
 
@@ -277,17 +282,29 @@ impl Node {
     }
 
     fn ask(&mut self, question: Question) {
+        let Question { request, body } = question;
+        // What this agent does not know the data plane may.
+        let known = serde_json::from_slice(&body).ok();
+        if let Some(catena_model::Question::Alerts(asked)) = known {
+            return self.answer_alerts(request, &asked);
+        }
         self.next_question += 1;
-        let asked = Asked {
-            request: question.request,
-            with_interfaces: counters::are_wanted_with_interfaces(&question.body),
-        };
-        let question = Question { request: self.next_question, body: question.body };
+        let wanted = known.as_ref().map_or_else(Wanted::default, Wanted::of);
+        let asked = Asked { request, wanted };
+        let question = Question { request: self.next_question, body };
         if self.send(to_dataplane::Message::Question(question), Vec::new()) {
             self.questions.insert(self.next_question, asked);
             if self.questions.len() > QUESTIONS_MAX {
                 self.questions.pop_first();
             }
+        }
+    }
+
+    fn answer_alerts(&mut self, request: u64, asked: &AlertQuestion) {
+        let answer = catena_model::Answer::Alerts(self.messages.alerts(asked));
+        match serde_json::to_vec(&answer) {
+            Ok(body) => self.tell(from_agent::Message::Answer(Answer { request, body })),
+            Err(error) => tracing::warn!("alerts cannot be told: {error}"),
         }
     }
 
@@ -337,6 +354,7 @@ impl Node {
                 }
                 from_dataplane::Message::LinksUnheard(unheard) => self.take_unheard(&unheard),
                 from_dataplane::Message::FlowsAsked(asked) => self.ask_for_flows(asked),
+                from_dataplane::Message::FunctionMessages(messages) => self.messages.take(messages),
                 from_dataplane::Message::State(_)
                 | from_dataplane::Message::KernelUnderlayResult(_)
                 | from_dataplane::Message::UnderlayDevicesResult(_) => {}
@@ -403,15 +421,21 @@ impl Node {
 
     fn answer(&mut self, answer: Answer) {
         let Some(asked) = self.questions.remove(&answer.request) else { return };
-        let Asked { request, with_interfaces } = asked;
-        if !with_interfaces {
+        let Asked { request, wanted } = asked;
+        if wanted.is_none() {
             return self.tell(from_agent::Message::Answer(Answer { request, body: answer.body }));
         }
         let Some(session) = self.session.clone() else { return };
         let (entries, interfaces) = (self.ports.attached_entries(), self.interfaces.clone());
-        let absences = self.absence.known();
+        let (absences, messages) = (self.absence.known(), self.messages.counts.clone());
         tokio::spawn(async move {
-            let body = counters::complete(answer.body, entries, absences, &interfaces).await;
+            let known = counters::Known {
+                ports: entries,
+                absences,
+                interfaces: &interfaces,
+                messages: &messages,
+            };
+            let body = counters::complete(answer.body, wanted, known).await;
             let message = from_agent::Message::Answer(Answer { request, body });
             // A session that is gone needs no answer.
             session.send(FromAgent { message: Some(message) }).await.ok();

@@ -1,11 +1,12 @@
 //! `catena function` and `catena instance`: how functions fail, and how instances leave without
 //! breaking a flow.
 
+use crate::alerts;
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::output::{Format, block, say, table, tell};
 use catena_client::{Client, Kind};
-use catena_model::account::{FunctionCounters, RuleHits};
+use catena_model::account::{FunctionCounters, MessageCounters, RuleHits};
 use catena_model::resource::{FailurePolicy, Runs};
 use catena_model::status::{Condition, FunctionReport, InstanceReport, InstanceUse};
 use clap::{Subcommand, ValueEnum};
@@ -29,6 +30,14 @@ pub(crate) enum FunctionCommand {
         /// How it is printed.
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
+    },
+    /// What a bundled function tells of packets, one line of JSON each as Suricata writes them (EVE).
+    Alerts {
+        /// Name or id.
+        name: String,
+        /// Go on with those that come.
+        #[arg(short, long)]
+        follow: bool,
     },
     /// Remove a service function that no chain uses.
     Delete {
@@ -123,6 +132,7 @@ pub(crate) fn run_function(
             let function = client.function(&name)?;
             tell(output, &function, |_| show_function(&function))?;
         }
+        FunctionCommand::Alerts { name, follow } => alerts::run(&client, &name, follow)?,
         FunctionCommand::Delete { name } => {
             let function = client.function(&name)?;
             client.delete(Kind::PortPairGroup, &function.id.to_string())?;
@@ -204,7 +214,8 @@ fn show_function(function: &FunctionReport) {
 
 /// The rules of an instance that packets have met.
 fn show_counters(counters: &FunctionCounters) {
-    let FunctionCounters { name, rules, rules_untold, events, errors_withheld, .. } = counters;
+    let FunctionCounters { name, rules, rules_untold, events, errors_withheld, messages, .. } =
+        counters;
     if rules.is_empty() {
         say!("{name}: no packet has met a rule");
     } else {
@@ -221,8 +232,32 @@ fn show_counters(counters: &FunctionCounters) {
     if *events > 0 {
         say!("{name}: told of {events} packets");
     }
+    if messages.handed_out > 0 {
+        say!("{name}: {}", told_of(messages));
+    }
+    if !messages.trouble.is_empty() {
+        say!("{name}: {}", messages.trouble);
+    }
     if *errors_withheld > 0 {
         say!("{name}: {errors_withheld} ICMP errors not made, as there were too many in a second");
+    }
+}
+
+/// What became of messages, those that nothing became of left out.
+fn told_of(messages: &MessageCounters) -> String {
+    let MessageCounters { handed_out, unwanted, lost, kept, sent, unsent, trouble: _ } = messages;
+    let parts = [
+        (*kept, "kept as alerts"),
+        (*sent, "sent to its collector"),
+        (*unsent, "not sent"),
+        (*unwanted, "for no collector"),
+        (*lost, "lost for want of room"),
+    ];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();
+    match parts.is_empty() {
+        true => format!("{handed_out} messages"),
+        false => format!("{handed_out} messages: {}", parts.join(", ")),
     }
 }
 

@@ -5,6 +5,7 @@
 //! Refuses to know how anything is done: each verb is one call into another room.
 #![forbid(unsafe_code)]
 
+mod alerts;
 mod apply;
 mod chain;
 mod chain_names;

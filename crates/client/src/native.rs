@@ -13,8 +13,8 @@ use catena_model::openflow::OpenFlowRules;
 use catena_model::resource::{ContextHeader, Encapsulation, FailurePolicy, FunctionSettings};
 use catena_model::setup::Setup;
 use catena_model::status::{
-    ChainReport, ChainSummary, Comparison, FunctionReport, GraphReport, InstanceReport, NodeDetail,
-    NodeReport, PathReport, Receipt,
+    AlertReport, ChainReport, ChainSummary, Comparison, FunctionReport, GraphReport,
+    InstanceReport, NodeDetail, NodeReport, PathReport, Receipt,
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -88,6 +88,18 @@ impl Client {
     /// When there is none, or the controller does not answer.
     pub fn function(&self, name: &str) -> Result<FunctionReport, ClientError> {
         self.get(&format!("/v1/functions/{}", escape(name)))
+    }
+
+    /// Alerts of a bundled function, behind what an answer before called `next`; none: from the oldest on that is kept.
+    ///
+    /// # Errors
+    /// When there is no such function, it tells none, or the controller does not answer.
+    pub fn alerts(&self, name: &str, after: Option<&str>) -> Result<AlertReport, ClientError> {
+        let path = format!("/v1/functions/{}/alerts", escape(name));
+        match after {
+            Some(after) => self.get(&format!("{path}?after={}", escape(after))),
+            None => self.get(&path),
+        }
     }
 
     /// Gives a service function these settings and no others.

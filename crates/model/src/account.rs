@@ -197,10 +197,32 @@ pub struct FunctionCounters {
     pub rules_untold: u64,
     /// What it has told of packets.
     pub events: u64,
-    /// Messages that it has handed out for collectors; none of them is sent to any.
-    pub messages: u64,
+    /// What became of its messages.
+    #[serde(default)]
+    pub messages: MessageCounters,
     /// ICMP errors that were not made, as there were too many in a second already.
     pub errors_withheld: u64,
+}
+
+/// What became of messages that a function has handed out, which are no packets: alerts, and flow records. All that are
+/// neither kept, sent nor lost are on their way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MessageCounters {
+    /// Handed out by the function.
+    pub handed_out: u64,
+    /// Nobody was named who wants them.
+    pub unwanted: u64,
+    /// There was no room on their way to the agent.
+    pub lost: u64,
+    /// Kept by the agent for whoever asks.
+    pub kept: u64,
+    /// Sent to the collector by the agent.
+    pub sent: u64,
+    /// Not sent to the collector, as the agent could not.
+    pub unsent: u64,
+    /// Why it could not, the last time; empty: it always could.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub trouble: String,
 }
 
 /// What packets have met a rule of a function.

@@ -56,6 +56,16 @@ limits! {
         "The same at once.";
     FUNCTION_RULES_TOLD_MAX: usize = 1_024, "rules",
         "Rules of one bundled function whose hits counters tell; how many more there are is told with them.";
+    FUNCTION_ALERTS_KEPT_MAX: usize = 4_096, "alerts",
+        "The latest alerts of one instance that its node's agent keeps for whoever asks.";
+    FUNCTION_ALERTS_KEPT_BYTES_MAX: usize = 256 * 1024, "bytes",
+        "All of them together.";
+    FUNCTION_ALERTS_TOLD_MAX: usize = 1_024, "alerts",
+        "Alerts of one instance in one answer.";
+    FUNCTION_DATAGRAMS_PER_SECOND: u64 = 10_000, "datagrams",
+        "What one agent sends to collectors for the functions of its node; what is beyond counts as not sent.";
+    NODE_FUNCTION_MESSAGES_BYTES_MAX: usize = 1024 * 1024, "bytes",
+        "Messages of all functions of a data plane that wait for its agent; what finds no room is lost, and counted.";
     NODE_FUNCTIONS_MAX: usize = 256, "functions",
         "Bundled functions that one node runs inside its data plane; an instance whose configuration changes counts twice until its former path has drained.";
     NAT_ADDRESSES_MAX: usize = 256, "addresses",

@@ -1,8 +1,8 @@
 //! What several workers of one data plane counted, as one.
 
 use crate::account::{
-    Account, ChainCounters, CrowdedCounters, FunctionCounters, HopCounters, NodeCounters,
-    PortCounters, RuleHits, SliceCounters,
+    Account, ChainCounters, CrowdedCounters, FunctionCounters, HopCounters, MessageCounters,
+    NodeCounters, PortCounters, RuleHits, SliceCounters,
 };
 use crate::drop_reason::DropReason;
 use std::collections::BTreeMap;
@@ -41,8 +41,23 @@ impl FunctionCounters {
         });
         add(&mut self.rules_untold, other.rules_untold);
         add(&mut self.events, other.events);
-        add(&mut self.messages, other.messages);
+        self.messages.merge(&other.messages);
         add(&mut self.errors_withheld, other.errors_withheld);
+    }
+}
+
+impl MessageCounters {
+    /// What two data planes, or a data plane and its agent, know together.
+    pub fn merge(&mut self, other: &Self) {
+        add(&mut self.handed_out, other.handed_out);
+        add(&mut self.unwanted, other.unwanted);
+        add(&mut self.lost, other.lost);
+        add(&mut self.kept, other.kept);
+        add(&mut self.sent, other.sent);
+        add(&mut self.unsent, other.unsent);
+        if self.trouble.is_empty() {
+            self.trouble.clone_from(&other.trouble);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::explain::{CatchRequest, CaughtPacket, ExplainReply, ExplainRequest};
 use crate::id::{ChainId, InstanceId, PortId, SliceId};
 use crate::program::SliceEntry;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Whose counters are asked for. What a node counts once for all (its tunnels, the health of
 /// instances, what it forgot) is told whatever is asked for.
@@ -67,6 +67,39 @@ pub enum Question {
     Check(CheckQuestion),
     /// What it holds, but for what it counts.
     Dump,
+    /// Alerts of bundled functions, in the order in which they came; the agent answers, which keeps them.
+    Alerts(AlertQuestion),
+}
+
+/// Which alerts are asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AlertQuestion {
+    /// Of these instances, each behind this mark; none: from the oldest on that is kept.
+    pub of: BTreeMap<InstanceId, Option<AlertMark>>,
+    /// How many of each at most; at most [`FUNCTION_ALERTS_TOLD_MAX`](crate::limits::FUNCTION_ALERTS_TOLD_MAX).
+    pub limit: u32,
+}
+
+/// A place in the row of an instance's alerts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AlertMark {
+    /// Of which row: an agent that starts begins another one.
+    pub row: u64,
+    /// How many alerts are before it.
+    pub number: u64,
+}
+
+/// Alerts of one instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceAlerts {
+    /// The instance.
+    pub instance: InstanceId,
+    /// Each as Suricata writes it (EVE): one line of JSON without its line feed, the oldest first.
+    pub lines: Vec<String>,
+    /// Alerts behind the mark that was asked for that are kept no longer.
+    pub lost: u64,
+    /// Where what was told ends.
+    pub end: AlertMark,
 }
 
 /// The answer to a [`Question`].
@@ -87,6 +120,8 @@ pub enum Answer {
     Sighted(Vec<Sighting>),
     /// What it holds.
     Dumped(StateDump),
+    /// The alerts of those instances that have any.
+    Alerts(Vec<InstanceAlerts>),
     /// The node cannot answer.
     Refused {
         /// Why, for people.

@@ -10,7 +10,7 @@ use crate::resource::Encapsulation;
 use crate::setup::{ChainSetups, Setup};
 pub use crate::source_route::PathHeader;
 use crate::topology::{CableEnd, NodeRole};
-pub use functions::{Condition, FunctionReport};
+pub use functions::{AlertReport, Condition, FunctionAlert, FunctionReport};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;

@@ -3,12 +3,14 @@
 //! Knows which kinds there are and the form of their configurations. Refuses to know what a kind does.
 
 mod firewall;
+mod ids;
 mod monitor;
 #[cfg(test)]
 mod tests;
 
 use crate::Function;
 use catena_model::bundle::Configuration;
+use catena_rules::Unsupported;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -20,6 +22,15 @@ pub struct Bundled {
     /// What its writer should know of the configuration: rules that were left out, as was asked for, and what has no
     /// effect; each with file and line.
     pub remarks: Vec<String>,
+    /// Where its messages for collectors go, HOST:PORT by UDP; none: nobody wants them.
+    pub collector: Option<String>,
+}
+
+impl Bundled {
+    /// One of whose configuration there is nothing to say.
+    fn of(function: impl Function + 'static) -> Self {
+        Self { function: Box::new(function), remarks: Vec::new(), collector: None }
+    }
 }
 
 /// The same, or why there is none.
@@ -35,6 +46,8 @@ pub struct BundledKind {
 /// All kinds.
 pub const KINDS: &[BundledKind] = &[
     BundledKind { name: "firewall", make: firewall::make },
+    BundledKind { name: "ids", make: ids::make_ids },
+    BundledKind { name: "ips", make: ids::make_ips },
     BundledKind { name: "monitor", make: monitor::make },
 ];
 
@@ -94,6 +107,30 @@ struct File {
     name: String,
     /// What is in it.
     text: String,
+}
+
+/// What becomes of statements that are not supported.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum UnsupportedWord {
+    #[default]
+    Refuse,
+    Skip,
+}
+
+impl From<UnsupportedWord> for Unsupported {
+    fn from(word: UnsupportedWord) -> Self {
+        match word {
+            UnsupportedWord::Refuse => Self::Refuse,
+            UnsupportedWord::Skip => Self::Skip,
+        }
+    }
+}
+
+/// What is wrong with a rule set, with the setting that leaves it out.
+fn may_skip(error: impl fmt::Display, may_be_skipped: bool) -> ConfigError {
+    let hint = if may_be_skipped { " (here: `unsupported: skip`)" } else { "" };
+    ConfigError(format!("{error}{hint}"))
 }
 
 /// The settings of a kind.

@@ -40,6 +40,32 @@ pub struct Skipped {
     pub what: String,
 }
 
+impl Skipped {
+    /// It in words, of a file.
+    #[must_use]
+    pub fn remark<'s>(&self, file: &'s str) -> Remark<'s> {
+        let what = format!("left out, as {}: {}", self.what, self.text);
+        Remark { file, line: self.line, what }
+    }
+}
+
+/// Something that a rule set's writer should know of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark<'s> {
+    /// The file.
+    pub file: &'s str,
+    /// The line, from 1.
+    pub line: u32,
+    /// What it is.
+    pub what: String,
+}
+
+impl fmt::Display for Remark<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} line {}: {}", self.file, self.line, self.what)
+    }
+}
+
 /// Something that is read and has no effect here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lint {

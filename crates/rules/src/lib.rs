@@ -19,7 +19,7 @@ mod refusal;
 pub mod rule_set;
 pub mod snort;
 
-pub use error::{Lint, LintKind, RuleError, Skipped};
+pub use error::{Lint, LintKind, Remark, RuleError, Skipped};
 pub use options::{ReadOptions, Side, Unsupported};
 
 use rule_set::{Families, RuleSet};

@@ -1,8 +1,7 @@
 //! The one form: chains of rules, each a row of conditions, what it does on the way, and a verdict.
 
 use crate::condition::{Condition, Range, Subject, TupleCondition, are_in, values_of};
-use crate::error::{Lint, Skipped};
-use std::fmt;
+use crate::error::{Lint, Remark, Skipped};
 
 /// A chain's place among those of its rule set.
 pub type ChainIndex = usize;
@@ -20,23 +19,6 @@ pub struct RuleSet {
     pub skipped: Vec<Skipped>,
     /// What has no effect here.
     pub lints: Vec<Lint>,
-}
-
-/// Something that a rule set's writer should know of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remark<'s> {
-    /// The file.
-    pub file: &'s str,
-    /// The line, from 1.
-    pub line: u32,
-    /// What it is.
-    pub what: String,
-}
-
-impl fmt::Display for Remark<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} line {}: {}", self.file, self.line, self.what)
-    }
 }
 
 /// A chain that forwarded packets meet.
@@ -210,12 +192,10 @@ impl RuleSet {
 
     /// What its writer should know of it, with file and line: what has no effect, and what was left out.
     pub fn remarks(&self) -> impl Iterator<Item = Remark<'_>> {
-        let lints = self.lints.iter().map(|lint| (lint.line, lint.what.clone()));
-        let skipped = self
-            .skipped
-            .iter()
-            .map(|rule| (rule.line, format!("left out, as {}: {}", rule.what, rule.text)));
-        lints.chain(skipped).map(|(line, what)| Remark { file: &self.file, line, what })
+        let file = &self.file;
+        let lint = |lint: &Lint| Remark { file, line: lint.line, what: lint.what.clone() };
+        let lints = self.lints.iter().map(lint);
+        lints.chain(self.skipped.iter().map(|skipped| skipped.remark(file)))
     }
 
     /// A rule in its user's words: `edge.iptables line 14, --dport 23 -j DROP`.

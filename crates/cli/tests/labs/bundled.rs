@@ -13,9 +13,9 @@ use std::time::Duration;
 /// Passes, is reset, is dropped.
 const PORTS: [u16; 3] = [5_100, 5_123, 5_180];
 /// A tenfold hang guard.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a dropped packet is waited for.
-const SILENCE: Duration = Duration::from_millis(300);
+pub(crate) const SILENCE: Duration = Duration::from_millis(300);
 const DOCUMENT: &str = "
 functions:
   - name: edge
@@ -49,13 +49,13 @@ fn listen(house: &House) -> Vec<TcpListener> {
     })
 }
 
-fn connect(house: &House, port: u16, patience: Duration) -> std::io::Result<TcpStream> {
+pub(crate) fn connect(house: &House, port: u16, patience: Duration) -> std::io::Result<TcpStream> {
     let to = SocketAddr::new(address("D", Family::V4), port);
     house.node("S").inside(|| TcpStream::connect_timeout(&to, patience))
 }
 
 /// Something said at one end is heard at the other, both ways.
-fn talk(one: &mut TcpStream, other: &mut TcpStream) {
+pub(crate) fn talk(one: &mut TcpStream, other: &mut TcpStream) {
     for end in [&mut *one, &mut *other] {
         end.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     }

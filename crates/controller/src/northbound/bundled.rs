@@ -9,7 +9,7 @@ use catena_model::resource::{
     Attachment, FunctionTemplate, Instance, Label, Port, Runs, ServiceFunction,
 };
 use catena_model::{NodeName, ProjectId};
-use catena_nf::registry::{self, Surroundings};
+use catena_nf::registry::{self, Bundled, ConfigError, Surroundings};
 use catena_plan::IndexedIntent;
 use catena_store::StoreError;
 use serde_json::{Map, Value};
@@ -52,15 +52,26 @@ pub(super) fn is_inside(intent: &IndexedIntent, instance: &Instance) -> bool {
     })
 }
 
-/// Can a function be made of what a template says, if it is one that comes with Catena? Answers what its writer should
-/// know. Takes its time with many rules, where nobody else waits for it.
-pub(super) async fn check(template: Option<&FunctionTemplate>) -> Result<Vec<String>, Refusal> {
+/// What is known of a function that can be made.
+#[derive(Default)]
+pub(super) struct Checked {
+    /// What its writer should know.
+    pub(super) remarks: Vec<String>,
+    /// Where nodes would send its messages.
+    pub(super) collector: Option<String>,
+}
+
+/// Can a function be made of what a template says, if it is one that comes with Catena? Takes its time with many rules, where nobody else waits for it.
+pub(super) async fn check(template: Option<&FunctionTemplate>) -> Result<Checked, Refusal> {
     let configuration = template.and_then(FunctionTemplate::configuration);
-    let Some(configuration) = configuration else { return Ok(Vec::new()) };
+    let Some(configuration) = configuration else { return Ok(Checked::default()) };
     // One after the other, whoever asks: a rule set may take a while, and memory.
     let turn = TURN.acquire().await;
-    let make =
-        move || registry::make(&configuration, &Surroundings::default()).map(|made| made.remarks);
+    let make = move || {
+        let Bundled { remarks, collector, .. } =
+            registry::make(&configuration, &Surroundings::default())?;
+        Ok::<Checked, ConfigError>(Checked { remarks, collector })
+    };
     let made = tokio::task::spawn_blocking(move || {
         let _turn = turn;
         make()

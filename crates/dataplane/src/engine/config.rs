@@ -44,6 +44,10 @@ pub struct EngineConfig {
     pub links: Arc<LinkBoard>,
     /// When its time began, by a clock that others may have, too; none: there is no such clock.
     pub began: Option<ClockTime>,
+    /// When the time of functions starts, in seconds since 1970, as [`Tables::since`](super::Tables::since) has it.
+    pub functions_epoch_seconds: u64,
+    /// What of that time was over when the engine's began, in nanoseconds.
+    pub functions_began_ns: u64,
 }
 
 impl EngineConfig {
@@ -65,6 +69,8 @@ impl EngineConfig {
             watch_duty: WatchDuty::Alone,
             links: Arc::new(LinkBoard::new(RandomState::new().hash_one(()))),
             began: None,
+            functions_epoch_seconds: 0,
+            functions_began_ns: 0,
         }
     }
 }

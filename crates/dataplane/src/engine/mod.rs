@@ -40,6 +40,7 @@ pub use offload::{HandOver, KernelPort, Losses, OffloadTables, Passed};
 pub(crate) use packet::trim_front;
 pub use packet::{Origin, Packet, PortSlot};
 pub use rehearsal::{Rehearsal, Way};
+pub use state::function_messages::FunctionMessage;
 pub use state::health::{Board, WatchDuty};
 pub use state::link_board::LinkBoard;
 pub use tables::Tables;
@@ -217,7 +218,7 @@ impl Engine {
             has_turned: false,
             flushes: Flushes::new(),
             fragments: Fragments::new(config.flow_seed),
-            functions: Functions::default(),
+            functions: Functions::new(config.functions_began_ns),
             config,
             epoch: Epoch::default(),
             slots: Slots::default(),
@@ -230,6 +231,11 @@ impl Engine {
             located: Vec::with_capacity(VECTOR_PACKETS_MAX),
             due: Vec::new(),
         }
+    }
+
+    /// What functions have handed out since this was asked last, which are no packets.
+    pub fn take_function_messages(&mut self) -> Vec<FunctionMessage> {
+        self.functions.take_messages()
     }
 
     /// Puts new tables in force, between vectors. Ports and paths that stay keep their slots and

@@ -63,6 +63,11 @@ impl AgentConnection {
         if self.waiting.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT }
     }
 
+    /// Has the agent taken all that it was sent?
+    pub(super) fn is_reading(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Takes what has come, once.
     ///
     /// # Errors

@@ -1,14 +1,31 @@
-//! The clock that all processes of a machine share, and by what it is known again. Knows the kernel; refuses to know
+//! The clock that all processes of a machine share, by what it is known again, and the time of day. Knows the kernel; refuses to know
 //! what is timed.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The kernel's monotonic clock, in nanoseconds.
 pub(super) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
     seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+/// The real clock, in whole seconds since 1970.
+pub(super) fn real_seconds() -> u64 {
+    real().as_secs()
+}
+
+/// What the real clock has passed since it was such a second, in nanoseconds.
+pub(super) fn since(seconds: u64) -> u64 {
+    let passed = real().saturating_sub(Duration::from_secs(seconds));
+    u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Whoever has a clock of before 1970 has times of then.
+fn real() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Tells that clock from those of other machines, of other starts of this one, and of time namespaces

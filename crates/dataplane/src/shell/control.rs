@@ -6,6 +6,7 @@ mod dump;
 mod injected;
 mod kernel_path;
 mod links;
+mod messages;
 mod ports;
 mod programs;
 mod setups;
@@ -17,7 +18,7 @@ use super::order::{Order, Report};
 use super::underlay::Underlay;
 use super::worker_pool::WorkerPool;
 use super::{Config, DataplaneError, WITHOUT_SANDBOX};
-use crate::engine::{KernelPort, LinkBoard, Rehearsal, Tables};
+use crate::engine::{EngineConfig, KernelPort, Rehearsal, Tables};
 use catena_io::TunnelReserve;
 use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{CatchRequest, CaughtPacket, ExplainRequest};
@@ -32,6 +33,7 @@ use catena_protocol::message::{
 use catena_protocol::session::ProgramGate;
 use kernel_path::{KernelPath, OPENING_REST, Opening};
 use links::Links;
+use messages::Messages;
 use ports::port_result;
 use programs::{Running, Unfinished};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -68,6 +70,7 @@ pub(super) struct Control {
     workers: WorkerPool,
     links: Links,
     setups: Setups,
+    messages: Messages,
     gate: ProgramGate,
     running: Option<Running>,
     /// Address of the tunnel sockets that are open.
@@ -94,6 +97,8 @@ pub(super) struct Control {
     unfinished: Option<Unfinished>,
     /// Slices that were put in by hand: known to this process alone.
     injected: Vec<SliceEntry>,
+    /// When the time of functions starts.
+    functions_epoch_seconds: u64,
     /// Of digests that are told: nobody else can make one.
     dump_key: RandomState,
 }
@@ -102,7 +107,8 @@ impl Control {
     pub(super) fn new(
         config: Config,
         socket: ControlSocket,
-        (workers, board): (WorkerPool, Arc<LinkBoard>),
+        workers: WorkerPool,
+        engine: EngineConfig,
         reserve: TunnelReserve,
     ) -> Self {
         Self {
@@ -110,8 +116,9 @@ impl Control {
             socket,
             agent: None,
             workers,
-            links: Links::new(board),
+            links: Links::new(engine.links),
             setups: Setups::default(),
+            messages: Messages::default(),
             gate: ProgramGate::default(),
             running: None,
             underlay: None,
@@ -127,6 +134,7 @@ impl Control {
             no_tunnels: None,
             unfinished: None,
             injected: Vec::new(),
+            functions_epoch_seconds: engine.functions_epoch_seconds,
             dump_key: RandomState::new(),
         }
     }
@@ -145,6 +153,7 @@ impl Control {
                     match report {
                         Report::PortLost(lost) => self.port_lost(lost)?,
                         Report::FlowsAsked(worker, flows) => self.ask_for_flows(worker, &flows),
+                        Report::FunctionMessages(messages) => self.take_messages(messages),
                         Report::LinksTurned | Report::Ended(_) => {}
                     }
                 }
@@ -160,6 +169,7 @@ impl Control {
             self.open_if_ready()?;
             self.tell_unheard();
             self.tell_presence();
+            self.pass_messages();
         }
     }
 
@@ -337,6 +347,7 @@ impl Control {
                 let (mut counters, others) =
                     self.workers.order_all(|done| Order::Counters { of: of.clone(), done })?;
                 others.iter().for_each(|other| counters.merge(other));
+                self.messages.count(&mut counters);
                 counters.dataplane.process = std::process::id();
                 counters.dataplane.troubles = self.troubles();
                 Answer::Counters(counters)
@@ -359,6 +370,9 @@ impl Control {
             Question::Inject(slices) => self.inject(slices.clone())?,
             Question::Injected => Answer::Injected(self.injected.clone()),
             Question::Explain(request) => self.explain(request.clone())?,
+            Question::Alerts(_) => {
+                Answer::Refused { reason: "the agent of this node keeps alerts, if any".into() }
+            }
             Question::Check(question) => match self.check(question)? {
                 Ok(sightings) => Answer::Sighted(sightings),
                 Err(reason) => Answer::Refused { reason },
@@ -438,6 +452,7 @@ impl Control {
             tables.weigh();
         }
         tables.prepare_functions(self.workers.count());
+        self.messages.keep_of(&tables);
         let tables = Arc::new(tables);
         let is_inherited = std::mem::take(&mut self.has_predecessor);
         self.workers.order_at_once(|done| Order::Tables {

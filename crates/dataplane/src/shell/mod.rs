@@ -161,6 +161,7 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
         flood_frames_per_second: config.flood_frames_per_second,
         // Nobody reads it within the sandbox.
         began: clock::identity(Path::new("/proc")).map(|clock| ClockTime { clock, ns: 0 }),
+        functions_epoch_seconds: clock::real_seconds(),
         ..EngineConfig::new(config.node.clone())
     };
     let parts = WorkerPoolParts {
@@ -184,7 +185,7 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
     if config.is_confined {
         sandbox::confine_control().map_err(DataplaneError::Sandbox)?;
     }
-    let mut control = Control::new(config, socket, (workers, engine.links), reserve);
+    let mut control = Control::new(config, socket, workers, engine, reserve);
     control.resume()?;
     control.serve()
 }

@@ -8,7 +8,7 @@ use super::rings::{LostPort, Taken};
 use super::underlay::Underlay;
 use super::waker::Waker;
 use super::worker::KernelPathTurn;
-use crate::engine::{KernelPort, Rehearsal, Tables};
+use crate::engine::{FunctionMessage, KernelPort, Rehearsal, Tables};
 use catena_fastpath::Queues;
 use catena_io::{PacketRing, Port};
 use catena_model::account::{NodeCounters, SliceCounters};
@@ -96,6 +96,8 @@ pub(super) enum Report {
     LinksTurned,
     /// The worker with this number asks for flows.
     FlowsAsked(usize, Vec<FlowAsked>),
+    /// What functions have handed out.
+    FunctionMessages(Vec<FunctionMessage>),
     /// The worker with this number has ended.
     Ended(usize),
 }

@@ -4,6 +4,8 @@
 //! Knows rings, sockets and the engine's edge. Refuses to know agents, files and programs as text:
 //! whatever takes time or may fail in many ways is done by the control thread before.
 
+mod reporting;
+
 use super::barrier::Rendezvous;
 use super::clock;
 use super::dump;
@@ -105,6 +107,7 @@ impl Worker {
         // At one moment: times are told by the one and taken by the other.
         let started = Instant::now();
         config.began = config.began.map(|began| ClockTime { ns: clock::now_ns(), ..began });
+        config.functions_began_ns = clock::since(config.functions_epoch_seconds);
         Ok(Self {
             engine: Engine::new(config),
             pool: BufferPool::new(POOL_BUFFERS),
@@ -163,22 +166,6 @@ impl Worker {
         }
     }
 
-    /// Has the controller asked for what the last vectors brought.
-    fn ask_for_flows(&mut self) {
-        let flows = self.engine.take_flows_asked();
-        if !flows.is_empty() {
-            self.reports.ask_for(flows);
-        }
-    }
-
-    fn report_links(&mut self) {
-        let turns = self.engine.link_turns();
-        if turns != self.link_turns {
-            self.link_turns = turns;
-            self.reports.send(Report::LinksTurned);
-        }
-    }
-
     /// Takes the vector through the engine and sends what comes of it.
     fn decide(&mut self) {
         let now_ns = self.now_ns();
@@ -233,6 +220,7 @@ impl Worker {
                 punt.look(now_ns, &mut self.engine);
             }
             self.transmit();
+            self.report_messages();
         }
     }
 

@@ -27,6 +27,7 @@ mod fragments;
 mod fragments_names;
 mod fragments_order;
 mod frames;
+mod function_messages;
 mod functions;
 #[allow(unreachable_pub, reason = "a library of fuzz targets is made of these files, too")]
 pub mod fuzzed;

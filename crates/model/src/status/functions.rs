@@ -48,3 +48,25 @@ pub struct Condition {
     /// How it is, for people.
     pub text: String,
 }
+
+/// Alerts of a function: `GET /v1/functions/{function}/alerts`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AlertReport {
+    /// They, those of each instance in the order in which they came.
+    pub alerts: Vec<FunctionAlert>,
+    /// Alerts between what was asked for and the first of these that are kept no longer.
+    pub lost: u64,
+    /// Names of instances whose nodes did not answer.
+    pub silent: Vec<String>,
+    /// What to ask for next, as `after`.
+    pub next: String,
+}
+
+/// An alert of an instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FunctionAlert {
+    /// Name of the instance.
+    pub instance: String,
+    /// As Suricata writes it (EVE): one line of JSON without its line feed.
+    pub line: String,
+}

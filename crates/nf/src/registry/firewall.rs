@@ -1,9 +1,9 @@
 //! What a firewall is told. Refuses to know what rules mean.
 
-use super::{Bundled, ConfigError, File, Made, Surroundings, settings};
+use super::{Bundled, ConfigError, File, Made, Surroundings, UnsupportedWord, may_skip, settings};
 use crate::firewall::sources::{RuleText, SourceError, Sources};
+use catena_rules::Side;
 use catena_rules::rule_set::RuleSet;
-use catena_rules::{Side, Unsupported};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -37,23 +37,6 @@ impl From<SideWord> for Side {
     }
 }
 
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum UnsupportedWord {
-    #[default]
-    Refuse,
-    Skip,
-}
-
-impl From<UnsupportedWord> for Unsupported {
-    fn from(word: UnsupportedWord) -> Self {
-        match word {
-            UnsupportedWord::Refuse => Self::Refuse,
-            UnsupportedWord::Skip => Self::Skip,
-        }
-    }
-}
-
 impl File {
     fn rules(&self) -> RuleText<'_> {
         RuleText { file: &self.name, text: &self.text }
@@ -73,10 +56,9 @@ pub(super) fn make(config: &str, surroundings: &Surroundings) -> Made {
     };
     let (sets, firewall) = sources.read().map_err(|error| refused(&error))?;
     let remarks = sets.iter().flat_map(RuleSet::remarks).map(|one| one.to_string()).collect();
-    Ok(Bundled { function: Box::new(firewall), remarks })
+    Ok(Bundled { remarks, ..Bundled::of(firewall) })
 }
 
 fn refused(error: &SourceError) -> ConfigError {
-    let hint = if error.may_be_skipped() { " (here: `unsupported: skip`)" } else { "" };
-    ConfigError(format!("{error}{hint}"))
+    may_skip(error, error.may_be_skipped())
 }

@@ -4,6 +4,9 @@ use super::{Bundled, ConfigError, Made, Surroundings, settings};
 use crate::monitor::{Monitor, MonitorConfig};
 use serde::Deserialize;
 
+/// Bytes of a host's name at most (RFC 1035 section 2.3.4).
+const HOST_BYTES_MAX: usize = 255;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
@@ -23,12 +26,8 @@ struct Settings {
 
 pub(super) fn make(config: &str, surroundings: &Surroundings) -> Made {
     let Settings { ipfix, domain, active_seconds, idle_seconds } = settings(config)?;
-    if let Some(collector) = ipfix {
-        // Nothing carries messages out of a data plane: a collector that waits for them would wait for ever.
-        return Err(ConfigError(format!(
-            "'ipfix' names the collector {collector}, and nothing sends messages of functions of a chain to \
-             collectors yet; leave it out, or run `catena nf run monitor --ipfix {collector}` between two interfaces"
-        )));
+    if let Some(collector) = &ipfix {
+        check(collector)?;
     }
     let defaults = MonitorConfig::default();
     let monitor = Monitor::new(MonitorConfig {
@@ -40,5 +39,21 @@ pub(super) fn make(config: &str, surroundings: &Surroundings) -> Made {
         ..defaults
     });
     let monitor = monitor.map_err(|error| ConfigError(error.to_string()))?;
-    Ok(Bundled { function: Box::new(monitor), remarks: Vec::new() })
+    Ok(Bundled { collector: ipfix, ..Bundled::of(monitor) })
+}
+
+/// Is it a place that datagrams can be sent to?
+fn check(collector: &str) -> Result<(), ConfigError> {
+    let is_host = |host: &str| {
+        let is_named = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+        (1..=HOST_BYTES_MAX).contains(&host.len()) && host.bytes().all(is_named)
+    };
+    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+    let place = collector.rsplit_once(':').filter(|(host, port)| is_host(host) && is_port(port));
+    place.map(drop).ok_or_else(|| {
+        ConfigError(format!(
+            "'ipfix' is '{collector}', which is no collector; give its host and its port of UDP, such as \
+             collector:4739"
+        ))
+    })
 }

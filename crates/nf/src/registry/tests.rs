@@ -10,6 +10,10 @@ fn refusal(kind: &str, config: &str) -> String {
     }
 }
 
+fn ids_rules(text: &str) -> String {
+    serde_json::json!({"file": {"name": "web.rules", "text": text}}).to_string()
+}
+
 #[test]
 fn each_kind_is_made_of_its_configuration() {
     let rules = "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -i wan -p tcp -m tcp --dport 23 -j DROP\nCOMMIT\n";
@@ -17,12 +21,18 @@ fn each_kind_is_made_of_its_configuration() {
         "file": {"name": "edge.iptables", "text": rules},
         "interfaces": {"wan": "out"},
     });
-    for (kind, config, drops) in
-        [("firewall", config.to_string(), true), ("monitor", r#"{"domain": 7}"#.to_owned(), false)]
-    {
+    let to_collector = r#"{"ipfix": "[2001:db8::1]:4739"}"#;
+    let alerts = ids_rules("alert tcp any any -> any 80 (sid:1;)");
+    for (kind, config, drops, collector) in [
+        ("firewall", config.to_string(), true, None),
+        ("ids", alerts.clone(), false, None),
+        ("ips", alerts, true, None),
+        ("monitor", r#"{"domain": 7}"#.to_owned(), false, None),
+        ("monitor", to_collector.to_owned(), false, Some("[2001:db8::1]:4739".to_owned())),
+    ] {
         let configuration = Configuration { kind: kind.into(), config };
         let made = make(&configuration, &Surroundings::default()).unwrap();
-        assert_eq!(made.function.profile().drops, drops, "{kind}");
+        assert_eq!((made.function.profile().drops, made.collector), (drops, collector), "{kind}");
     }
 }
 
@@ -33,7 +43,7 @@ fn what_is_wrong_is_told_in_its_writers_words() {
         serde_json::json!({"file": {"name": "edge.iptables", "text": text}}).to_string()
     };
     for (kind, config, parts) in [
-        ("router", "{}".to_owned(), ["'router'", "firewall, monitor"]),
+        ("oracle", "{}".to_owned(), ["'oracle'", "firewall, ids, ips, monitor"]),
         ("firewall", "{}".to_owned(), ["missing field `file`", "page of this function"]),
         (
             "firewall",
@@ -41,10 +51,13 @@ fn what_is_wrong_is_told_in_its_writers_words() {
             ["edge.iptables line 3", "unsupported: skip"],
         ),
         ("firewall", rules("-A FORWARD -i eth7 -j DROP"), ["edge.iptables line 3", "eth7"]),
+        ("monitor", r#"{"ipfix": "collector"}"#.to_owned(), ["'collector'", "collector:4739"]),
+        ("ids", ids_rules("alert tcp any any -> any any (sid:x;)"), ["web.rules line 1", "sid"]),
+        ("ips", ids_rules("alert tcp any any -> $HOME any (sid:1;)"), ["web.rules line 1", "HOME"]),
         (
-            "monitor",
-            r#"{"ipfix": "collector:4739"}"#.to_owned(),
-            ["collector:4739", "nf run monitor"],
+            "ids",
+            ids_rules("alert tls any any -> any any (sid:1;)"),
+            ["web.rules line 1", "unsupported: skip"],
         ),
         ("monitor", r#"{"idle": 3}"#.to_owned(), ["unknown field `idle`", "idle_seconds"]),
         ("monitor", r#"{"idle_seconds": 0}"#.to_owned(), ["1 s at least", "monitor"]),

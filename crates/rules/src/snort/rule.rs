@@ -2,7 +2,7 @@
 
 use super::pattern::Pattern;
 use super::set::Set;
-use crate::error::Skipped;
+use crate::error::{Remark, Skipped};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -24,6 +24,11 @@ impl IdsRules {
     #[must_use]
     pub fn in_words(&self, rule: &IdsRule) -> String {
         format!("{} line {}, sid {}: {}", self.file, rule.line, rule.sid, rule.message)
+    }
+
+    /// What their writer should know: which rules were left out.
+    pub fn remarks(&self) -> impl Iterator<Item = Remark<'_>> {
+        self.skipped.iter().map(|skipped| skipped.remark(&self.file))
     }
 }
 

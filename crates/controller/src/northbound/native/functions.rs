@@ -60,9 +60,9 @@ pub(super) async fn show(view: &View) -> Result<Response, Problem> {
     let function = view.intent.functions.get(&id).ok_or_else(Problem::gone)?;
     let counters = counters(view, function).await;
     // What is stored was checked, by whichever version stored it.
-    let remarks = bundled::check(function.template.as_ref()).await.unwrap_or_default();
+    let checked = bundled::check(function.template.as_ref()).await.unwrap_or_default();
     view.told(&FunctionReport {
-        remarks,
+        remarks: checked.remarks,
         counters,
         ..report(&view.intent, function, view.identity.sees_all())
     })
@@ -95,7 +95,7 @@ pub(super) async fn patch(view: &View) -> Result<Response, Problem> {
     }
     check_hosts(view, template.as_ref().and_then(Option::as_ref))?;
     let id = find_function(view)?;
-    bundled::check(template.as_ref().and_then(Option::as_ref)).await?;
+    check_bundled(view, template.as_ref().and_then(Option::as_ref)).await?;
     let edit = move |function: ServiceFunction| {
         let on_failure = on_failure.unwrap_or(function.on_failure);
         let keeps_mac = keeps_mac.unwrap_or(function.keeps_mac);
@@ -110,7 +110,7 @@ pub(super) async fn put(view: &View) -> Result<Response, Problem> {
     let FunctionSettings { on_failure, keeps_mac, template } = body(&view.call)?;
     check_hosts(view, template.as_ref())?;
     let id = find_function(view)?;
-    bundled::check(template.as_ref()).await?;
+    check_bundled(view, template.as_ref()).await?;
     let edit = move |function| ServiceFunction { on_failure, keeps_mac, template, ..function };
     view.told(&change(view, id, edit).await?)
 }
@@ -125,8 +125,20 @@ fn check_hosts(view: &View, template: Option<&FunctionTemplate>) -> Result<(), P
         FunctionTemplate { memory_mib: Some(_), .. } => "'memory_mib' is of hosts",
         _ => return Ok(()),
     };
-    let why = format!("{what}, which whoever operates them says; leave it out");
-    Err(Refusal::Forbidden(why).into())
+    Err(operators(what))
+}
+
+fn operators(what: &str) -> Problem {
+    Refusal::Forbidden(format!("{what}, which whoever operates them says; leave it out")).into()
+}
+
+/// Can it be made, and may who asks say where hosts send its messages?
+async fn check_bundled(view: &View, template: Option<&FunctionTemplate>) -> Result<(), Problem> {
+    let checked = bundled::check(template).await?;
+    match checked.collector {
+        Some(_) if !view.identity.sees_all() => Err(operators("'ipfix' is sent to by hosts")),
+        _ => Ok(()),
+    }
 }
 
 async fn change(
@@ -178,7 +190,7 @@ fn check(template: &FunctionTemplate) -> Result<(), Problem> {
     Ok(())
 }
 
-fn find_function(view: &View) -> Result<FunctionId, Problem> {
+pub(super) fn find_function(view: &View) -> Result<FunctionId, Problem> {
     let all = view.intent.functions.values().map(|function| (function.id.0, &function.label));
     find("function", all, &view.call.name).map(FunctionId)
 }

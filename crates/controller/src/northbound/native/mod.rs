@@ -1,6 +1,7 @@
 //! The native API: how things stand and what networking-sfc has no words for, in the words of
 //! `model`. Errors are problem details (RFC 9457).
 
+mod alerts;
 mod bulk;
 mod chains;
 mod change;

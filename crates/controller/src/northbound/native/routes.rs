@@ -9,8 +9,8 @@ use super::openapi::{anything, many, one, text};
 use super::plan::DraftReport;
 use super::route::{Route, route, streamed};
 use super::{
-    bulk, chains, check, dump, edge, explain, forget, functions, graphs, instances, links, metrics,
-    node_slices, openapi, openflow, paths, placement, plan, slices, status, tokens, watch,
+    alerts, bulk, chains, check, dump, edge, explain, forget, functions, graphs, instances, links,
+    metrics, node_slices, openapi, openflow, paths, placement, plan, slices, status, tokens, watch,
 };
 use crate::northbound::answers::NDJSON;
 use crate::northbound::routes::Entry;
@@ -27,8 +27,8 @@ use catena_model::preview::{Applied, ApplyRequest, Plan};
 use catena_model::resource::FunctionSettings;
 use catena_model::slice::{InjectedSlice, SliceDocument, SliceReport};
 use catena_model::status::{
-    ChainReport, ChainSummary, Comparison, FunctionReport, GraphReport, InstanceReport, NodeDetail,
-    NodeReport, PathReport, Receipt,
+    AlertReport, ChainReport, ChainSummary, Comparison, FunctionReport, GraphReport,
+    InstanceReport, NodeDetail, NodeReport, PathReport, Receipt,
 };
 
 /// Every route, as a request meets it.
@@ -131,6 +131,13 @@ pub(super) static ROUTES: &[Route] = &[
     route("GET", "/v1/functions/{function}", Viewer, |view| Box::pin(functions::show(view)))
         .named("ShowFunction", "A service function.")
         .answers(one::<FunctionReport>),
+    route("GET", "/v1/functions/{function}/alerts", Viewer, |view| Box::pin(alerts::show(view)))
+        .named("ListAlerts", "Alerts of a bundled function, as its nodes keep them.")
+        .number(
+            "limit",
+            "How many of each instance at most; `after` goes on behind an answer's `next`.",
+        )
+        .answers(one::<AlertReport>),
     route("PATCH", "/v1/functions/{function}", Tenant, |view| Box::pin(functions::patch(view)))
         .named("UpdateFunction", "Changes what networking-sfc has no words for.")
         .takes(one::<FunctionChange>)

@@ -205,3 +205,23 @@ fn what_no_function_can_be_made_of_is_refused_and_nothing_is_stored() {
     assert!(function["template"].is_null() && ports(&controller).is_empty(), "{function}");
     controller.stop();
 }
+
+#[test]
+fn alerts_of_a_node_that_does_not_answer_are_said_to_be_missing() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = Controller::start(open(data.path()));
+    house(&controller);
+    let route = "/v1/functions/edge/alerts";
+    let (status, told) = controller.call("GET", route, None);
+    let why = told["detail"].as_str().unwrap();
+    assert!(status == 409 && why.contains("'edge' does not come with Catena"), "{told}");
+    let (status, function) = put(&controller, &template(2, &["host1", "host2"]));
+    assert_eq!(status, 200, "{function}");
+    let (status, told) = controller.call("GET", route, None);
+    let silent = json!(["edge-1", "edge-2"]);
+    assert_eq!((status, &told["silent"], &told["alerts"]), (200, &silent, &json!([])), "{told}");
+    for wrong in ["after=7", "after=..", "limit=0", "limit=x"] {
+        let (status, told) = controller.call("GET", &format!("{route}?{wrong}"), None);
+        assert_eq!(status, 400, "{told}");
+    }
+}

@@ -301,6 +301,10 @@ fn hosts_of_a_template_are_named_and_seen_by_whoever_operates_them_and_stay_for_
             (json!({"runs": {"command": ["ids"]}}), "'command' runs on hosts"),
             (json!({"runs": {"image": "ids"}, "cpu_milli": 500}), "'cpu_milli'"),
             (json!({"runs": {"image": "ids"}, "memory_mib": 64}), "'memory_mib'"),
+            (
+                json!({"runs": {"bundled": "monitor"}, "config": {"ipfix": "10.0.0.1:4739"}}),
+                "'ipfix' is sent to by hosts",
+            ),
         ] {
             let refused = owner.call(method, &item, Some(&json!({"template": said})));
             assert!(refused.status == 403 && refused.text.contains(part), "{refused:?}");

@@ -308,6 +308,10 @@ fn is_done(route: &Route, answer: &Answer) -> bool {
         (_, "/v1/nodes/{node}/slices" | "/v1/nodes/{node}/injected" | "/v1/nodes/{node}/dump") => {
             answer.text.contains("answered another question")
         }
+        // It is somebody else's to run.
+        ("GET", "/v1/functions/{function}/alerts") => {
+            answer.status == 409 && answer.text.contains("does not come with Catena")
+        }
         // It is connected.
         ("DELETE", "/v1/nodes/{node}") => {
             answer.status == 409 && answer.text.contains("is connected")

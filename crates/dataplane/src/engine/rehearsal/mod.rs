@@ -80,6 +80,8 @@ impl Rehearsal {
             watch_duty: WatchDuty::Alone,
             links: Arc::new(LinkBoard::new(0)),
             began: None,
+            functions_epoch_seconds: 0,
+            functions_began_ns: 0,
         });
         engine.replace_tables(tables);
         Self {

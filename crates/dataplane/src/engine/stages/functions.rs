@@ -233,7 +233,7 @@ struct Batch<'b> {
 /// Asks a function, and does what it says.
 fn decide(batch: Batch<'_>, functions: &mut Functions, context: &mut Context<'_>) {
     let Batch { works, first, made } = batch;
-    let now = Time(context.now_ns);
+    let now = functions.time(context.now_ns);
     let direction = first.direction();
     let failed = |works: &mut [Work], context: &mut Context<'_>| {
         works.iter_mut().for_each(|work| settle(work, Some(DropReason::FunctionFailed), context));
@@ -245,7 +245,7 @@ fn decide(batch: Batch<'_>, functions: &mut Functions, context: &mut Context<'_>
     asking.ask(works.iter().map(packet), |packets, outcomes| {
         running.function.process(now, direction, packets, outcomes);
     });
-    if let Err(fault) = running.checked(asked, asking.outcomes) {
+    if let Err(fault) = running.checked(asked, asking.outcomes, asking.messages) {
         tracing::error!(function = running.name(), "it breaks its profile: {fault}");
         return failed(works, context);
     }
@@ -384,7 +384,7 @@ fn rehearse(work: &mut Work, functions: &Functions, context: &mut Context<'_>) {
     let Some(running) = functions.get(visit.function) else {
         return settle(work, Some(DropReason::FunctionFailed), context);
     };
-    let now = Time(context.now_ns);
+    let now = functions.time(context.now_ns);
     let Answer { verdict, patches, rules } =
         running.function.ask(now, visit.direction(), &packet(work));
     let ends = reason_of(verdict);

@@ -1,9 +1,10 @@
 //! The bundled functions that run inside: their values, and what they have left behind of one batch. Knows how a
 //! value takes over from another of its instance; refuses to know packets' ways.
 
+use super::function_messages::{FunctionMessage, FunctionMessages, Sender};
 use crate::engine::tables::bundles::{Bundle, Bundles};
 use crate::engine::vector::Work;
-use catena_model::account::{FunctionCounters, RuleHits};
+use catena_model::account::{FunctionCounters, MessageCounters, RuleHits};
 use catena_model::id::InstanceId;
 use catena_model::limits::FUNCTION_RULES_TOLD_MAX;
 use catena_nf::bucket::{Bucket, ICMP_ERRORS};
@@ -28,7 +29,7 @@ pub(crate) struct Running {
     pub(crate) errors: Bucket,
     pub(crate) errors_withheld: u64,
     pub(crate) events: u64,
-    pub(crate) messages: u64,
+    messages: MessageCounters,
 }
 
 impl Running {
@@ -40,7 +41,7 @@ impl Running {
             errors: Bucket::new(&ICMP_ERRORS),
             errors_withheld: 0,
             events: 0,
-            messages: 0,
+            messages: MessageCounters::default(),
         })
     }
 
@@ -53,15 +54,21 @@ impl Running {
         self.function.profile().wants_wire_packets()
     }
 
-    /// Do these outcomes of so many packets keep to the profile? Counts what they tell.
+    /// Do these outcomes of so many packets keep to the profile? Counts what they tell, and takes their messages.
     pub(crate) fn checked(
         &mut self,
         asked: usize,
         outcomes: &Outcomes,
+        messages: &mut FunctionMessages,
     ) -> Result<(), check::Fault> {
         check::outcomes(self.function.profile(), asked, outcomes)?;
         self.events += outcomes.events().len() as u64;
-        self.messages += outcomes.handed_out().len() as u64;
+        let sender = Sender {
+            instance: self.bundle.key.0,
+            collector: self.bundle.collector.as_ref(),
+            counters: &mut self.messages,
+        };
+        messages.take_from(outcomes, sender);
         Ok(())
     }
 
@@ -79,7 +86,7 @@ impl Running {
         self.function.export(false, &mut entries);
         self.errors = other.errors.clone();
         self.errors_withheld = other.errors_withheld;
-        (self.events, self.messages) = (other.events, other.messages);
+        (self.events, self.messages) = (other.events, other.messages.clone());
     }
 
     fn export(&self) -> FunctionCounters {
@@ -102,7 +109,7 @@ impl Running {
             rules,
             rules_untold: rules_untold as u64,
             events: self.events,
-            messages: self.messages,
+            messages: self.messages.clone(),
             errors_withheld: self.errors_withheld,
         }
     }
@@ -121,6 +128,9 @@ pub(crate) struct Functions {
     /// Of each instance with several values: the one that was asked last, which knows all that there is to know.
     newest: BTreeMap<InstanceId, u32>,
     elapsed_ns: u64,
+    /// What of functions' time was over when the engine's began.
+    began_ns: u64,
+    messages: FunctionMessages,
     // Working memory, kept so that no batch allocates.
     outcomes: Outcomes,
     packets: Vec<Packet<'static>>,
@@ -137,6 +147,21 @@ impl fmt::Debug for Functions {
 }
 
 impl Functions {
+    /// None yet; so much of their time is over when the engine's begins.
+    pub(crate) fn new(began_ns: u64) -> Self {
+        Self { began_ns, ..Self::default() }
+    }
+
+    /// What time it is for them.
+    pub(crate) fn time(&self, now_ns: u64) -> Time {
+        Time(self.began_ns.saturating_add(now_ns))
+    }
+
+    /// What they have handed out since this was asked last.
+    pub(crate) fn take_messages(&mut self) -> Vec<FunctionMessage> {
+        self.messages.take()
+    }
+
     /// Lines up with new tables: a function that stays goes on; one that comes takes over what its instance
     /// knows under another configuration.
     pub(crate) fn align(&mut self, bundles: &Bundles) {
@@ -236,7 +261,8 @@ impl Functions {
             self.catch_up(number);
         }
         let running = self.running.get_mut(number as usize)?.as_mut()?;
-        Some((running, Asking { outcomes: &mut self.outcomes, packets: &mut self.packets }))
+        let Self { outcomes, packets, messages, .. } = self;
+        Some((running, Asking { outcomes, packets, messages }))
     }
 
     /// Lets time pass, and answers when it wants to be called again; none: there are no functions.
@@ -246,9 +272,10 @@ impl Functions {
         }
         if now_ns.saturating_sub(self.elapsed_ns) >= ELAPSE_NS {
             self.elapsed_ns = now_ns;
+            let now = self.time(now_ns);
             for running in self.running.iter_mut().flatten() {
-                running.function.elapse(Time(now_ns), &mut self.outcomes);
-                if let Err(fault) = running.checked(0, &self.outcomes) {
+                running.function.elapse(now, &mut self.outcomes);
+                if let Err(fault) = running.checked(0, &self.outcomes, &mut self.messages) {
                     tracing::error!(
                         function = running.bundle.name,
                         "it breaks its profile: {fault}"
@@ -274,6 +301,7 @@ impl Functions {
 pub(crate) struct Asking<'f> {
     pub(crate) outcomes: &'f mut Outcomes,
     packets: &'f mut Vec<Packet<'static>>,
+    pub(crate) messages: &'f mut FunctionMessages,
 }
 
 impl Asking<'_> {

@@ -10,6 +10,7 @@ pub(crate) mod floods;
 pub(crate) mod flow_cache;
 pub(crate) mod flushes;
 pub(crate) mod fragments;
+pub(crate) mod function_messages;
 pub(crate) mod functions;
 pub(crate) mod health;
 pub(crate) mod in_flight;

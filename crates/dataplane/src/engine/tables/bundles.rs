@@ -7,7 +7,7 @@ use catena_model::entry::Entries;
 use catena_model::id::InstanceId;
 use catena_model::limits::NODE_FUNCTIONS_MAX;
 use catena_model::{NodeName, PathId};
-use catena_nf::registry::{self, ConfigError, Surroundings};
+use catena_nf::registry::{self, Bundled, ConfigError, Surroundings};
 use catena_nf::{Function, profile::Profile, profile::StateScope};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,6 +23,8 @@ pub(crate) struct Bundle {
     /// The instance's name, for people.
     pub(crate) name: String,
     pub(crate) profile: Profile,
+    /// Where its messages for collectors go.
+    pub(crate) collector: Option<Arc<str>>,
     made: Made,
 }
 
@@ -36,8 +38,8 @@ struct Made {
 }
 
 impl Made {
-    fn value(&self) -> Result<Box<dyn Function>, ConfigError> {
-        registry::make(&self.configuration, &self.surroundings).map(|made| made.function)
+    fn value(&self) -> Result<Bundled, ConfigError> {
+        registry::make(&self.configuration, &self.surroundings)
     }
 }
 
@@ -63,9 +65,10 @@ impl Bundle {
             is_prepared: AtomicBool::new(false),
         };
         let first = made.value().map_err(|error| error.to_string())?;
-        let profile = *first.profile();
-        made.ready.lock().unwrap_or_else(PoisonError::into_inner).push(first);
-        Ok(Self { key, name: name.to_owned(), profile, made })
+        let profile = *first.function.profile();
+        made.ready.lock().unwrap_or_else(PoisonError::into_inner).push(first.function);
+        let collector = first.collector.map(Arc::from);
+        Ok(Self { key, name: name.to_owned(), profile, collector, made })
     }
 
     /// Makes values ahead, one for each engine that will ask; each asks once.
@@ -76,14 +79,14 @@ impl Bundle {
         let mut ready = self.made.ready.lock().unwrap_or_else(PoisonError::into_inner);
         while ready.len() < engines {
             let Ok(value) = self.made.value() else { return };
-            ready.push(value);
+            ready.push(value.function);
         }
     }
 
     /// A value of its own for an engine; none: it cannot be made, which its tables would have said.
     pub(crate) fn take(&self) -> Option<Box<dyn Function>> {
         let ready = self.made.ready.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        ready.or_else(|| self.made.value().ok())
+        ready.or_else(|| self.made.value().ok().map(|value| value.function))
     }
 }
 
@@ -92,6 +95,8 @@ impl Bundle {
 pub(crate) struct Bundles {
     numbers: BTreeMap<BundleKey, u32>,
     all: Vec<Option<Arc<Bundle>>>,
+    /// When their time starts, in seconds since 1970.
+    pub(crate) epoch_seconds: u64,
     /// Those that remember anything, so that one engine must see all packets: fragments, and errors about a
     /// flow, do not come where the rest of it does.
     pub(crate) remembering: u32,
@@ -128,7 +133,7 @@ impl Bundles {
             if next.numbers.contains_key(&key) {
                 continue;
             }
-            let surroundings = Surroundings { seed, ..Surroundings::default() };
+            let surroundings = Surroundings { seed, epoch_seconds: self.epoch_seconds };
             let bundle = Bundle::new(key, name, entries, surroundings)
                 .map_err(|why| CompileError::Function { function: name.to_owned(), path, why })?;
             let free = next.all.iter().position(Option::is_none);

@@ -23,7 +23,7 @@ use crate::engine::vector::Source;
 use bundles::Bundles;
 use catena_model::discovery::DiscoveryKey;
 use catena_model::entry::Entries;
-use catena_model::id::PortId;
+use catena_model::id::{InstanceId, PortId};
 use catena_model::program::PortEntry;
 use catena_model::{BlueprintNumber, NodeName, PathId, SliceId};
 use catena_wire::flow::FlowKey;
@@ -144,6 +144,19 @@ impl Tables {
             slice_order: OnceLock::new(),
             descent: Descent::root(),
         }
+    }
+
+    /// The same, whose functions have a time that starts so many seconds behind that of 1970.
+    #[must_use]
+    pub fn since(mut self, epoch_seconds: u64) -> Self {
+        self.bundles.epoch_seconds = epoch_seconds;
+        self
+    }
+
+    /// Does an instance run inside here?
+    #[must_use]
+    pub fn has_function(&self, instance: InstanceId) -> bool {
+        self.bundles.iter().any(|bundle| bundle.key.0 == instance)
     }
 
     /// Makes the functions that run inside ahead, one of each for each engine: who makes tables has time to.

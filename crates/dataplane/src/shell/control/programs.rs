@@ -196,7 +196,10 @@ impl Control {
     fn follow(&self, program: &Program) -> Result<Tables, String> {
         let tables = match &self.running {
             Some(running) => running.tables.following(program),
-            None => Tables::empty(self.config.node.clone()).following(program),
+            None => {
+                let empty = Tables::empty(self.config.node.clone());
+                empty.since(self.functions_epoch_seconds).following(program)
+            }
         };
         tables.map_err(|error| error.to_string())
     }
