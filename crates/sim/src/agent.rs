@@ -252,7 +252,8 @@ impl Agent {
             | from_dataplane::Message::KernelPathResult(_)
             | from_dataplane::Message::KernelUnderlayResult(_)
             | from_dataplane::Message::UnderlayDevicesResult(_)
-            | from_dataplane::Message::FlowsAsked(_) => {}
+            | from_dataplane::Message::FlowsAsked(_)
+            | from_dataplane::Message::FunctionMessages(_) => {}
         }
     }
 
