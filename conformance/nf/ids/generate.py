@@ -23,7 +23,7 @@ THEMES = {
     "packets": (themes_state.packets, 1_020_000, 110),
     "flows": (themes_state.flows, 1_030_000, 70),
     "counts": (themes_state.counts, 1_040_000, 60),
-    "actions": (themes_state.actions, 1_050_000, 30),
+    "actions": (themes_state.actions, 1_050_000, 70),
 }
 
 

@@ -91,6 +91,7 @@ class Web:
         lines = [parts["method"] + b" " + parts["uri"] + b" HTTP/1.1", b"Host: " + parts["host"],
                  b"User-Agent: " + parts["user_agent"], b"Accept: " + parts["header"]]
         lines += [b"Cookie: " + parts["cookie"]] if "cookie" in parts else []
+        lines[2:2] = [b"User-Agent: first-of-two"] if "is_twice" in parts else []
         lines += [b"Content-Length: %d" % len(body)] if body else []
         return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
@@ -169,6 +170,10 @@ def http(random, sid):
                  sequence("hostile", "tangled", spec.said(whole, 4, True)),
                  sequence("hostile", "second", spec.said(Web(random).bytes(body=b"a body") + whole)),
                  sequence("benign", "", spec.said(Web(random).bytes()))]
+    agent = next((text for text in options if "user_agent" in text), "offset")
+    if not any(word in agent for word in ("offset", "depth", "startswith")):
+        # Of two such headers the values stand one behind the other.
+        sequences.append(sequence("hostile", "twice", spec.said(web.bytes(is_twice=True))))
     sequences += [sequence("near", name, changed.said(whole)) for name, changed in spec.misses()]
     if "established" in flow:
         sequences.append(sequence("near", "established", spec.changed(stage="asked").said(whole)))

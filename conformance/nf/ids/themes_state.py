@@ -80,7 +80,7 @@ def packets(random, sid):
 
 
 def flows(random, sid):
-    return random.choice([flow_words, flow_words, bits_set, bits_unset, bits_toggled])(random, sid)
+    return random.choice([flow_words, flow_words, bits_set, bits_unset, bits_toggled, bits_counted])(random, sid)
 
 
 def flow_words(random, sid):
@@ -149,13 +149,13 @@ class Steps:
         self.bit = f"bit.{sid}"
         self.words = [token(random, WORDS) for _ in range(3)]
 
-    def rule(self, at, verbs, sequences, watch=None):
+    def rule(self, at, verbs, sequences, counting=""):
         bits = " ".join(f"flowbits:{verb}{'' if verb == 'noalert' else ',' + self.bit};" for verb in verbs)
         msg, more = told(self.random, "step")
         flow = self.random.choice(["", "flow:to_server; ", "flow:established,to_server; "])
         text = (f'{self.spec.header("alert")} ({msg}{flow}content:"{quoted(self.random, self.words[at])}"; {bits} '
-                f'{more}sid:{self.sid + at};)')
-        return rule(text, self.sid + at, sequences, watch)
+                f'{counting}{more}sid:{self.sid + at};)')
+        return rule(text, self.sid + at, sequences)
 
     def said(self, *steps, spec=None):
         """Steps by their numbers; none: something else."""
@@ -204,6 +204,17 @@ def bits_toggled(random, sid):
     toggles = [sequence("hostile", "", steps.said(0), 1), sequence("benign", "", steps.said(None)),
                sequence("near", "content", steps.said(1))]
     return [steps.rule(0, ["toggle"], toggles), steps.rule(1, ["isset"], asks)]
+
+
+def bits_counted(random, sid):
+    """A match is noted, however often it is told."""
+    steps = Steps(random, sid)
+    kind = random.choice(["both", "threshold"])
+    counting = f"threshold:type {kind},track by_src,count 3,seconds 60; "
+    sets = [sequence("hostile", "", steps.said(0, 0, 0, 0), 1), sequence("benign", "", steps.said(None)),
+            sequence("near", "count", steps.said(0, 0)), sequence("near", "content", steps.said(1, 1, 1))]
+    asks = common(steps, (0, 1), [("isset", (1,)), ("content", (0, None))])
+    return [steps.rule(0, ["set"], sets, counting), steps.rule(1, ["isset"], asks)]
 
 
 def counts(random, sid):

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const THEMES: [&str; 6] = ["payload", "http", "packets", "flows", "counts", "actions"];
+pub(crate) const THEMES: [&str; 6] = ["payload", "http", "packets", "flows", "counts", "actions"];
 /// Options that ask for something, each of which the corpus must have in ten rules at least.
 const OPTIONS: [&str; 26] = [
     "content",
@@ -59,7 +59,7 @@ struct Sequence {
 /// What is found of one packet: the rules that alert, and the one that ends it.
 type Found = (Vec<u32>, Option<u32>);
 
-fn corpus() -> PathBuf {
+pub(crate) fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/nf/ids")
 }
 
@@ -72,7 +72,7 @@ fn python(script: &str, arguments: &[&Path], option: Option<&str>) -> String {
     String::from_utf8(done.stdout).expect("text")
 }
 
-fn rules(theme: &str) -> IdsRules {
+pub(crate) fn rules(theme: &str) -> IdsRules {
     let file = format!("{theme}.rules");
     let text = std::fs::read_to_string(corpus().join(&file)).expect("the corpus is there");
     let options = ReadOptions { file, ..ReadOptions::default() };
