@@ -117,11 +117,14 @@ class Ids:
         self.forget()
 
     def forget(self):
-        self.flows, self.counters = {}, {}
+        self.flows, self.counters, self.fragments = {}, {}, talks.Fragments()
 
     def packet(self, time_us, frame):
         """Sids that alert on a packet, and the sid that ends it."""
-        packet = talks.Packet(frame)
+        whole = self.fragments.whole(frame)
+        if whole is None:
+            return [], None
+        packet = talks.Packet(whole)
         flow = self.flows.get(packet.flow)
         if flow is None:
             flow = self.flows[packet.flow] = talks.Flow(packet)

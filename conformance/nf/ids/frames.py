@@ -1,8 +1,10 @@
-"""Writes frames and the talks that they make up, as a client and a server would say them. Knows headers and checksums."""
+"""Writes frames and the talks that they make up, as a client and a server would say them. Knows headers and
+checksums."""
 import ipaddress
 import struct
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
+FRAGMENT = 44
 PROTOCOLS = {"tcp": 6, "udp": 17, "icmp": 1, "icmp6": 58}
 MACS = bytes.fromhex("020000000002020000000001")
 # Between packets of one talk.
@@ -33,6 +35,26 @@ def frame(source, target, protocol, upper, ttl, checksum_at):
     return MACS + b"\x08\x00" + head + upper
 
 
+def fragments(packet, size, identification):
+    """The same packet in fragments of so many bytes."""
+    is_v6 = packet[12:14] == b"\x86\xdd"
+    start = 54 if is_v6 else 34
+    data = packet[start:]
+    made = []
+    for at in range(0, len(data), size):
+        part, has_more = data[at:at + size], at + size < len(data)
+        if is_v6:
+            head = packet[:18] + struct.pack("!HB", 8 + len(part), FRAGMENT) + packet[21:54]
+            head += struct.pack("!BBHI", packet[20], 0, at | has_more, identification)
+        else:
+            word = at // 8 | has_more << 13
+            head = packet[14:16] + struct.pack("!HHH", 20 + len(part), identification, word) + packet[22:24]
+            head = packet[:14] + head + b"\0\0" + packet[26:34]
+            head = head[:24] + struct.pack("!H", summed(head[14:34])) + head[26:]
+        made.append(head + part)
+    return made
+
+
 class Talk:
     """What two ends say; `packets` are (microseconds, direction, frame in hexadecimal)."""
 
@@ -53,7 +75,8 @@ class Talk:
         (source, sport), (target, dport) = self._ends(from_client)
         place = self.places[from_client] + ahead
         other = self.places[not from_client] if flags & ACK else 0
-        upper = struct.pack("!HHIIBBHHH", sport, dport, place & 0xffffffff, other & 0xffffffff, 5 << 4, flags, 8192, 0, 0)
+        numbers = (place & 0xffffffff, other & 0xffffffff)
+        upper = struct.pack("!HHIIBBHHH", sport, dport, *numbers, 5 << 4, flags, 8192, 0, 0)
         self._put(from_client, frame(source, target, PROTOCOLS["tcp"], upper + payload, self.ttl, 16))
         if not ahead:
             self.places[from_client] += len(payload) + bool(flags & SYN) + bool(flags & FIN)

@@ -162,8 +162,8 @@ class Asked:
         value = random.randrange(20, 90)
         good = {">": value + 1, "<": value - 1, "=": value, ">=": value, "<=": value, "!=": value + 1, "&": value,
                 "!&": ~value & 0x7f}[operator]
-        bad = {">": value, "<": value, "=": value + 1, ">=": value - 1, "<=": value + 1, "!=": value, "&": ~value & 0x7f,
-               "!&": value}[operator]
+        bad = {">": value, "<": value, "=": value + 1, ">=": value - 1, "<=": value + 1, "!=": value,
+               "&": ~value & 0x7f, "!&": value}[operator]
         if "string" in kind:
             count = 3
 

@@ -119,7 +119,7 @@ class Seen:
             self.checks.append([self.buffer, {"bytes": bytes(option.pattern), "negated": option.negated}])
             for one in option.modifiers:
                 self.checks[-1][1][str(getattr(one.name, "value", one.name))] = one.value
-        elif kind in ("Offset", "Depth", "Distance", "Within", "Nocase", "Startswith", "Endswith", "StartsWith", "EndsWith"):
+        elif kind.lower() in ("offset", "depth", "distance", "within", "nocase", "startswith", "endswith"):
             self.checks[-1][1][kind.lower()] = getattr(option, "value", True)
         elif kind == "Pcre":
             buffer = next((PCRE_BUFFERS[one] for one in option.flags if one in PCRE_BUFFERS), self.buffer)
@@ -131,7 +131,8 @@ class Seen:
         elif kind == "Flowbits":
             self.bits(option.action, option.name)
         elif kind == "Threshold":
-            self.told["thresholds"].append([KINDS[option.threshold_type], TRACKS[option.track], option.count, option.seconds])
+            counting = [TRACKS[option.track], option.count, option.seconds]
+            self.told["thresholds"].append([KINDS[option.threshold_type], *counting])
         elif kind == "DetectionFilter":
             self.told["thresholds"].append(["Filter", TRACKS[option.track], option.count, option.seconds])
         elif kind in ("Msg", "Sid", "Rev", "Gid"):
@@ -155,7 +156,8 @@ class Seen:
             self.told[name] = flags(value)
         elif name == "isdataat":
             number, *words = (part.strip() for part in value.split(","))
-            self.checks.append([self.buffer, ["data_at", int(number.lstrip("!")), number[0] == "!", "relative" in words]])
+            test = ["data_at", int(number.lstrip("!")), number[0] == "!", "relative" in words]
+            self.checks.append([self.buffer, test])
         elif name in ("startswith", "endswith"):
             self.checks[-1][1][name] = True
         elif name == "flowbits":

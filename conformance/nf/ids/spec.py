@@ -4,11 +4,14 @@ import copy
 import frames
 
 CLIENTS = [("any", None), ("$EXTERNAL_NET", "inside"), ("!$SERVERS", "server"), ("!$HOME_NET", "inside"),
-           ("[198.51.100.0/24,203.0.113.9,2001:db8:9::/48]", "stranger"), ("[any,!10.1.0.0/16,!2001:db8:1::/48]", "inside")]
-SERVERS = [("any", None), ("$HOME_NET", "stranger"), ("$SERVERS", "excepted"), ("[$SERVERS,!10.1.2.8,!2001:db8:1:2::8]", "excepted"),
+           ("[198.51.100.0/24,203.0.113.9,2001:db8:9::/48]", "stranger"),
+           ("[any,!10.1.0.0/16,!2001:db8:1::/48]", "inside")]
+SERVERS = [("any", None), ("$HOME_NET", "stranger"), ("$SERVERS", "excepted"),
+           ("[$SERVERS,!10.1.2.8,!2001:db8:1:2::8]", "excepted"),
            ("[10.1.2.7,2001:db8:1:2::7]", "excepted")]
 # Words, a port among them, one that is not (with none: all are).
-PORTS = [("any", 80, None), ("80", 80, 81), ("$WEB_PORTS", 8081, 8085), ("!443", 80, 443), ("[1000:2000,!1500]", 1200, 1500),
+PORTS = [("any", 80, None), ("80", 80, 81), ("$WEB_PORTS", 8081, 8085), ("!443", 80, 443),
+         ("[1000:2000,!1500]", 1200, 1500),
          (":1023", 21, 1024), ("[20:25,53,!22]", 25, 22), ("$HIGH_PORTS", 3306, 1023), ("![6000:7000]", 5999, 6000)]
 ADDRESSES = {"client": ("198.51.100.7", "2001:db8:9::7"), "server": ("10.1.2.7", "2001:db8:1:2::7"),
              "inside": ("10.1.5.5", "2001:db8:1:5::5"), "stranger": ("192.0.2.77", "2001:db8:77::7"),
@@ -25,7 +28,8 @@ class Spec:
         self.target_words, self.bad_target = random.choice(SERVERS)
         self.port_words, self.port, self.bad_port = port or random.choice(PORTS)
         self.source, self.target, self.source_port = "client", "server", CLIENT_PORT
-        self.source_port_words, self.bad_source_port = random.choice([("any", None)] * 3 + [("$HIGH_PORTS", 1_000), ("!1000", 1_000)])
+        asked = random.choice([("any", None)] * 3 + [("$HIGH_PORTS", 1_000), ("!1000", 1_000)])
+        self.source_port_words, self.bad_source_port = asked
         if protocol == "icmp":
             self.port_words = self.source_port_words = "any"
             self.bad_port = self.bad_source_port = None
@@ -89,10 +93,17 @@ class Spec:
                 talk.data(self.from_client, part)
         return talk.packets
 
+    def fragmented(self, random, payload):
+        """The talk whose last packet comes in fragments, in any order."""
+        *before, (now_us, way, last) = self.said(payload)
+        parts = frames.fragments(bytes.fromhex(last), random.choice([16, 24, 32]), random.randrange(1 << 16))
+        random.shuffle(parts)
+        return before + [[now_us + at, way, part.hex()] for at, part in enumerate(parts)]
+
 
 def sequence(kind, of, packets, alerts=None, ends=None):
-    """`alerts`: how often the rule alerts; none: once at least in what is hostile, and never else. `ends`: whether an
-    ips ends one of the packets."""
+    """`alerts`: how often the rule alerts; none: once at least in what is hostile, however often in what is drawn by
+    chance, and never else. `ends`: whether an ips ends one of the packets."""
     return {"kind": kind, "of": of, "alerts": alerts, "ends": ends, "packets": packets}
 
 

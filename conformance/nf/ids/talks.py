@@ -4,7 +4,7 @@ import ipaddress
 import re
 import struct
 
-TCP, UDP, ICMP, ICMP6 = 6, 17, 1, 58
+TCP, UDP, ICMP, ICMP6, FRAGMENT = 6, 17, 1, 58, 44
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 REQUEST_LINE = re.compile(rb"([A-Z]+) +(\S+) +HTTP/1\.[01]\r?\n")
 
@@ -46,6 +46,37 @@ class Packet:
     @property
     def flow(self):
         return self.protocol, *sorted((self.end, self.other), key=str)
+
+
+class Fragments:
+    """Packets of which parts have come."""
+
+    def __init__(self):
+        self.known = {}
+
+    def whole(self, frame):
+        """The packet that is whole with this frame; none: more must come."""
+        is_v6 = frame[12:14] == b"\x86\xdd"
+        word = struct.unpack_from("!H", frame, 56 if is_v6 else 20)[0]
+        if is_v6 and frame[20] != FRAGMENT or not is_v6 and not word & 0x3fff:
+            return frame
+        if is_v6:
+            key, offset, has_more = frame[22:54] + frame[58:62], word & 0xfff8, word & 1
+            data = frame[62:54 + struct.unpack_from("!H", frame, 18)[0]]
+        else:
+            key, offset, has_more = frame[26:34] + frame[18:20] + frame[23:24], (word & 0x1fff) * 8, word & 0x2000
+            data = frame[34:14 + struct.unpack_from("!H", frame, 16)[0]]
+        parts = self.known.setdefault(key, {})
+        parts.update({offset + at: byte for at, byte in enumerate(data)})
+        if not has_more:
+            parts["end"] = offset + len(data)
+        if len(parts) - 1 != parts.get("end"):
+            return None
+        payload = bytes(parts[at] for at in range(parts["end"]))
+        del self.known[key]
+        if is_v6:
+            return frame[:18] + struct.pack("!HB", len(payload), frame[54]) + frame[21:54] + payload
+        return frame[:16] + struct.pack("!HHH", 20 + len(payload), 0, 0) + frame[22:34] + payload
 
 
 class Stream:

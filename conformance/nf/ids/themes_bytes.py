@@ -1,6 +1,7 @@
 """Rules about bytes: payloads of packets and streams, requests of HTTP."""
-import frames
-from layout import PLAIN, Asked, token
+import re
+
+from layout import PLAIN, Asked, spoiled
 from spec import Spec, rule, sequence
 
 REFERENCES = ["reference:cve,2021-44228; ", "reference:url,example.org/a; ", "metadata:created_at 2024_01_01; ", ""]
@@ -63,12 +64,25 @@ def payload(random, sid):
     text = f"{spec.header('alert')} ({msg}{flow}{size}{' '.join(asked.options)} {more}sid:{sid}; rev:{sid % 5 + 1};)"
     whole = asked.row.bytes()
     sequences = [sequence("hostile", "", spec.said(whole)), sequence("benign", "", spec.said(b"hello, " * 8))]
+    sequences.append(sequence("hostile", "fragments", spec.fragmented(random, whole)))
     if protocol == "tcp" and not size:
         pieces = random.choice([2, 3, 7])
         sequences.append(sequence("hostile", "split", spec.said(whole, pieces)))
         sequences.append(sequence("hostile", "tangled", spec.said(whole, pieces, True)))
     sequences += [sequence("near", name, changed.said((row or asked.row).bytes())) for name, changed, row in misses]
-    return [rule(text, sid, sequences)]
+    return [rule(text, sid, [*sequences, *drawn(random, spec, asked.row)])]
+
+
+def drawn(random, spec, row):
+    """The items of a row in any order and number: whether the rule alerts, the judge has to say."""
+    for _ in range(4):
+        said = row.head
+        for _ in range(random.randrange(2, 14)):
+            item = random.choice([*row.items, row.extra])
+            said += random.choice([item, item, item, spoiled(item), item[:len(item) // 2]])
+            said += row.filler * random.choice([0, 1, 2, 3, 5, 8, 13])
+        pieces = random.choice([1, 1, 2, 3, 5]) if spec.protocol == "tcp" else 1
+        yield sequence("drawn", "", spec.said(said, pieces, random.random() < 0.3))
 
 
 def swapped(spec):
@@ -117,7 +131,7 @@ def asked_of(random, buffer, is_fast):
         asked.content()
     elif closing == "pattern":
         asked.pattern(random.choice(["", letters]))
-    elif closing == "ends" and buffer != "header" and not any(word in asked.options[-1] for word in ("offset", "depth")):
+    elif closing == "ends" and buffer != "header" and not re.search("offset|depth", asked.options[-1]):
         asked.ends()
     elif closing == "data_at" and buffer != "header":
         asked.data_at()

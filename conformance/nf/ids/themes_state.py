@@ -1,16 +1,18 @@
 """Rules about headers, flows, counts, and what becomes of packets."""
-import frames
 from frames import ACK, FIN, PSH, RST, SYN
 from layout import WORDS, quoted, token
 from spec import CLIENTS, SERVERS, Spec, rule, sequence
 from themes_bytes import swapped, told
 
-FLAGS = [("S", SYN, SYN | ACK), ("S,12", SYN | 0x40, SYN | RST), ("SF", SYN | FIN, SYN), ("FPU", FIN | PSH | 0x20, FIN | PSH),
+FLAGS = [("S", SYN, SYN | ACK), ("S,12", SYN | 0x40, SYN | RST), ("SF", SYN | FIN, SYN),
+         ("FPU", FIN | PSH | 0x20, FIN | PSH),
          ("0", 0, ACK), ("+A", ACK | PSH, PSH), ("*SF", FIN | ACK, ACK), ("!SRF", ACK | PSH, ACK | RST),
-         ("+R,12", RST | ACK | 0x80, ACK), ("FA,PU", FIN | ACK | PSH, FIN), ("+SA", SYN | ACK | PSH, SYN | PSH), ("*UC", 0x80 | ACK, ACK)]
+         ("+R,12", RST | ACK | 0x80, ACK), ("FA,PU", FIN | ACK | PSH, FIN),
+         ("+SA", SYN | ACK | PSH, SYN | PSH), ("*UC", 0x80 | ACK, ACK)]
 ICMP_TYPES = [("8", 8, 0), ("0", 0, 8), (">10", 13, 10), ("<5", 3, 5), ("3<>11", 8, 11), ("!8", 13, 8)]
 ICMP_CODES = [("0", 0, 1), (">2", 3, 2), ("<4", 3, 4), ("!1", 0, 1), ("1<>5", 4, 5)]
-TTLS = [("1", 1, 2), ("<10", 9, 10), (">200", 201, 200), ("10<>20", 19, 20), ("!64", 63, 64), (">=128", 128, 127), ("<=5", 5, 6)]
+TTLS = [("1", 1, 2), ("<10", 9, 10), (">200", 201, 200), ("10<>20", 19, 20), ("!64", 63, 64), (">=128", 128, 127),
+        ("<=5", 5, 6)]
 
 
 class Single:
@@ -44,7 +46,8 @@ def packets(random, sid):
         options.append(f"flags:{text};")
         misses.append(("flags", {"flags": wrong}))
     if protocol == "icmp":
-        (kind, one.kind, wrong_kind), (code, one.code, wrong_code) = random.choice(ICMP_TYPES), random.choice(ICMP_CODES)
+        kind, one.kind, wrong_kind = random.choice(ICMP_TYPES)
+        code, one.code, wrong_code = random.choice(ICMP_CODES)
         options += [f"itype:{kind};", f"icode:{code};"]
         misses += [("itype", {"kind": wrong_kind}), ("icode", {"code": wrong_code})]
     if random.random() < 0.5:
@@ -91,8 +94,9 @@ def flow_words(random, sid):
     spec.arrow = "<>"
     item = token(random, WORDS)
     payload = b"~~" + item + b"~~~"
-    kind = random.choice(["established,to_client", "not_established,to_server", "from_server", "only_stream", "no_stream",
-                          "established,to_server,no_stream", "stateless", "to_server,established,only_stream"])
+    kind = random.choice(["established,to_client", "not_established,to_server", "from_server", "only_stream",
+                          "no_stream", "established,to_server,no_stream", "stateless",
+                          "to_server,established,only_stream"])
     if spec.protocol == "udp":
         kind = kind.replace(",no_stream", "").replace(",only_stream", "")
         kind = kind if "stream" not in kind else "from_client"
@@ -112,8 +116,10 @@ def flow_words(random, sid):
     if "not_established" in words:
         sequences.append(sequence("near", "not_established", spec.said(payload)))
     # Of datagrams, who is first asks.
-    if words & {"to_client", "from_server", "to_server", "from_client"} and (spec.protocol, good.stage) != ("udp", "asked"):
-        sequences.append(sequence("near", "direction", swapped(good).changed(from_client=not good.from_client).said(payload)))
+    ways = words & {"to_client", "from_server", "to_server", "from_client"}
+    if ways and (spec.protocol, good.stage) != ("udp", "asked"):
+        other = swapped(good).changed(from_client=not good.from_client)
+        sequences.append(sequence("near", "direction", other.said(payload)))
     if "only_stream" in words:
         sequences.append(sequence("hostile", "split", good.said(payload, 2)))
     if "no_stream" in words:
@@ -250,7 +256,8 @@ def counts(random, sid):
             packets += talk.packets
         return packets
     expected = {"limit": count, "threshold": 2, "both": 1, "filter": count}[kind]
-    sequences = [sequence("hostile", "", said(2 * count), expected), sequence("benign", "", said(2 * count, data=b"hello"))]
+    sequences = [sequence("hostile", "", said(2 * count), expected),
+                 sequence("benign", "", said(2 * count, data=b"hello"))]
     sequences += [sequence("near", name, said(2 * count, of=changed)) for name, changed in spec.misses()
                   if name != "source port"]
     sequences.append(sequence("near", "content", said(2 * count, data=payload[:-1] + b"!")))
@@ -261,9 +268,15 @@ def counts(random, sid):
     if kind != "limit":
         sequences.append(sequence("near", "count", said(count - (kind != "filter"))))
         sequences.append(sequence("near", "seconds", said(2 * count, wait=seconds + 1)))
-        if spec.source_words == spec.target_words == "any" and track != "by_rule":
-            many = [(name, "server") if track == "by_src" else ("client", name) for name in ("inside", "stranger", "excepted", "client")]
-            sequences.append(sequence("near", "track", said(count - (kind != "filter") + 1 if count < 4 else 4, ends=many)))
+        # Two hosts of which neither has enough, unless they are counted together.
+        too_few = 2 * (count - (kind != "filter"))
+        if track != "by_dst" and "198" not in spec.source_words:
+            two = said(too_few, ends=[("client", "server"), ("stranger", "server")])
+            told_of = (too_few // count if kind == "threshold" else 1) if track == "by_rule" else 0
+            sequences.append(sequence("hostile" if told_of else "near", "track", two, told_of))
+        elif track == "by_dst" and spec.target_words in ("any", "$HOME_NET"):
+            two = said(too_few, ends=[("client", "server"), ("client", "excepted")])
+            sequences.append(sequence("near", "track", two))
     else:
         # Each time has its own.
         sequences.append(sequence("hostile", "seconds", said(3, wait=seconds + 1), 3))
@@ -293,14 +306,16 @@ def passed(random, sid):
     first = f'{spec.header("pass")} ({msg}{flow}{option}content:"{quoted(random, excepted)}"; {more}sid:{sid};)'
     head = f"{random.choice(['alert', 'drop'])} {protocol} any any -> any [{spec.port},{spec.bad_port}]"
     second = f'{head} ({msg}{flow}content:"{quoted(random, item)}"; {more}sid:{sid + 1};)'
-    passes = [sequence("benign", "", spec.said(whole), 0, False), sequence("hostile", "without the exception", spec.said(b"~" + item), 1)]
+    passes = [sequence("benign", "", spec.said(whole), 0, False),
+              sequence("hostile", "without the exception", spec.said(b"~" + item), 1)]
     # Where the exception lacks a condition, the rule alerts.
     passes += [sequence("hostile", f"near miss of {name}", changed.said(whole), 1) for name, changed in spec.misses()
                if name != "source port"]
     passes.append(sequence("hostile", "near miss of content", spec.said(whole[:-1] + b"!"), 1))
     if option:
         passes.append(sequence("near", "isdataat", spec.said(excepted), 0))
-    alerts = [sequence("hostile", "", spec.said(b"~" + item), 1, "drop" in head), sequence("benign", "", spec.said(b"hello")),
+    alerts = [sequence("hostile", "", spec.said(b"~" + item), 1, "drop" in head),
+              sequence("benign", "", spec.said(b"hello")),
               sequence("near", "content", spec.said(b"~" + item[:-1] + b"!"))]
     return [rule(first, sid, passes, sid + 1), rule(second, sid + 1, alerts)]
 
@@ -316,9 +331,11 @@ def blocked(random, sid):
     priority = random.choice(["priority:2; ", ""])
     text = (f'{spec.header(action)} ({msg}{flow}content:"{quoted(random, item)}"; {option} {more}{priority}sid:{sid};)')
     wire = item.swapcase() if "nocase" in option else item
-    sequences = [sequence("hostile", "", spec.said(b"~" + wire), 1, True), sequence("benign", "", spec.said(b"hello"), 0, False)]
+    sequences = [sequence("hostile", "", spec.said(b"~" + wire), 1, True),
+                 sequence("benign", "", spec.said(b"hello"), 0, False)]
     sequences += [sequence("near", name, changed.said(b"~" + wire), 0, False) for name, changed in spec.misses()]
     sequences.append(sequence("near", "content", spec.said(b"~" + wire[:-1] + b"!"), 0, False))
+    sequences.append(sequence("hostile", "fragments", spec.fragmented(random, b"~" + wire), 1, True))
     if "offset" in option:
         sequences.append(sequence("near", "offset", spec.said(wire), 0, False))
         sequences.append(sequence("near", "depth", spec.said(b"~" * 5 + wire), 0, False))
