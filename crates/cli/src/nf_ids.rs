@@ -3,14 +3,14 @@
 use crate::failure::Failure;
 use crate::nf::{Outlet, Place, UnsupportedChoice, run_function, secret_seed};
 use crate::nf_account;
-use crate::output::progress;
+use crate::output::{json_escaped, progress};
 use catena_nf::ids::{Ids, IdsConfig};
 use catena_rules::{ReadOptions, snort};
 use catena_runner::{Account, Clock};
 use clap::Args;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{Stdout, Write};
 use std::path::{Path, PathBuf};
 
 /// What an ids is made of.
@@ -53,7 +53,7 @@ pub(crate) fn run(wanted: &IdsArguments, is_preventing: bool) -> Result<(), Fail
     let ids = wanted.read(is_preventing, clock)?;
     let outlet = Outlet::Lines(match &wanted.eve {
         Some(file) => opened(file)?,
-        None => Box::new(std::io::stdout()),
+        None => Box::new(Shown(std::io::stdout())),
     });
     let tell = |_: &Ids, account: &Account| {
         nf_account::tell(account, &wanted.place, wanted.json);
@@ -92,6 +92,21 @@ impl IdsArguments {
             ..IdsConfig::default()
         };
         Ids::new(rules, config).map_err(|error| Failure::failed(format!("{file}: {error}")))
+    }
+}
+
+/// The standard output, which may be a screen: strangers' letters that cannot be seen are spelled out.
+struct Shown(Stdout);
+
+impl Write for Shown {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let told = json_escaped(&String::from_utf8_lossy(line));
+        self.0.write_all(told.as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
     }
 }
 
