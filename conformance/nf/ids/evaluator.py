@@ -128,7 +128,7 @@ class Ids:
         flow = self.flows.get(packet.flow)
         if flow is None:
             flow = self.flows[packet.flow] = talks.Flow(packet)
-        before = {way: stream.copy() for way, stream in flow.streams.items()}
+        before = {way: stream.copy() for way, stream in flow.streams.items()} if self.prevents else {}
         flow.follow(packet)
         requests = flow.requests() if packet.payload else []
         stream = flow.streams.get(flow.is_to_server(packet)) if packet.payload else None
@@ -218,8 +218,8 @@ def is_about(rule, packet):
         return False
 
     def goes(end, other):
-        return (end[0] in rule.source and other[0] in rule.target
-                and (end[1] is None or end[1] in rule.source_ports and other[1] in rule.target_ports))
+        return ((end[1] is None or other[1] in rule.target_ports and end[1] in rule.source_ports)
+                and end[0] in rule.source and other[0] in rule.target)
     return goes(packet.end, packet.other) or rule.both and goes(packet.other, packet.end)
 
 

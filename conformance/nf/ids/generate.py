@@ -10,6 +10,8 @@ import sys
 import themes_bytes
 import themes_state
 
+# The time in which talks that are held together begin.
+SPREAD_US = 1_000_000
 VARIABLES = """ipvar HOME_NET [10.1.0.0/16,2001:db8:1::/48]
 ipvar EXTERNAL_NET !$HOME_NET
 ipvar SERVERS [10.1.2.0/24,!10.1.2.99,2001:db8:1:2::/64]
@@ -36,6 +38,17 @@ def themes():
         yield name, made
 
 
+def together(name, talks):
+    """All talks of a theme, many of them at once; those from a port that is no client's own would meet."""
+    drawn, packets = random.Random(f"together {name}"), []
+    for talk in talks:
+        later_us = drawn.randrange(SPREAD_US)
+        if talk["of"] != "source port":
+            packets += [[now_us + later_us, way, frame] for now_us, way, frame in talk["packets"]]
+    packets.sort(key=lambda packet: packet[0])
+    return {"sid": 0, "kind": "drawn", "of": "together", "alerts": None, "ends": None, "packets": packets}
+
+
 def main():
     what, where = sys.argv[1], pathlib.Path(sys.argv[2])
     for name, made in themes():
@@ -43,10 +56,10 @@ def main():
             text = f"# Rules of the theme «{name}», made by generate.py.\n{VARIABLES}"
             (where / f"{name}.rules").write_text(text + "".join(one["rule"] + "\n" for one in made))
         else:
-            with (where / f"{name}.jsonl").open("w") as file:
-                for one in made:
-                    for sequence in one["sequences"]:
-                        file.write(json.dumps({"sid": one["watch"], **sequence}, separators=(",", ":")) + "\n")
+            talks = [{"sid": one["watch"], **sequence} for one in made for sequence in one["sequences"]]
+            written = "".join(json.dumps(talk, separators=(",", ":")) + "\n" for talk in talks)
+            (where / f"{name}.jsonl").write_text(written)
+            (where / f"{name}-together.jsonl").write_text(json.dumps(together(name, talks)) + "\n")
 
 
 if __name__ == "__main__":

@@ -60,11 +60,14 @@ class Set:
 
 
 def one_address(text):
+    """Addresses are pairs of their version and number."""
     if "-" in text:
         first, last = (ipaddress.ip_address(part.strip()) for part in text.split("-"))
-        return lambda value: value.version == first.version and first <= value <= last
-    network = ipaddress.ip_network(text, strict=False)
-    return lambda value: value in network
+    else:
+        network = ipaddress.ip_network(text, strict=False)
+        first, last = network[0], network[-1]
+    version, low, high = first.version, int(first), int(last)
+    return lambda value: value[0] == version and low <= value[1] <= high
 
 
 def one_port(text):

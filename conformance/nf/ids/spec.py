@@ -1,5 +1,6 @@
 """Who talks to whom, and how: a header of a rule with ends that it takes and ends that it does not."""
 import copy
+import itertools
 
 import frames
 
@@ -16,7 +17,8 @@ PORTS = [("any", 80, None), ("80", 80, 81), ("$WEB_PORTS", 8081, 8085), ("!443",
 ADDRESSES = {"client": ("198.51.100.7", "2001:db8:9::7"), "server": ("10.1.2.7", "2001:db8:1:2::7"),
              "inside": ("10.1.5.5", "2001:db8:1:5::5"), "stranger": ("192.0.2.77", "2001:db8:77::7"),
              "excepted": ("10.1.2.99", "2001:db8:1:3::9")}
-CLIENT_PORT = 40_000
+CLIENT_PORT, CLIENT_PORTS = 40_000, 25_000
+OWN_PORTS = itertools.count()
 
 
 class Spec:
@@ -61,8 +63,10 @@ class Spec:
             yield "source port", self.changed(source_port=self.bad_source_port)
 
     def talk(self):
-        at = lambda name: ADDRESSES[name][self.is_v6]
-        return frames.Talk((at(self.source), self.source_port), (at(self.target), self.port), self.ttl)
+        """Each talk has a port of its own, so that any number may be held side by side."""
+        own = CLIENT_PORT + next(OWN_PORTS) % CLIENT_PORTS
+        at = lambda name, port: (ADDRESSES[name][self.is_v6], own if port >= CLIENT_PORT else port)
+        return frames.Talk(at(self.source, self.source_port), at(self.target, self.port), self.ttl)
 
     def began(self):
         """A talk at its stage."""

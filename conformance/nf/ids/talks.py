@@ -1,6 +1,5 @@
 """Packets as rules see them: headers, flows, streams put together, requests of HTTP. Knows bytes and what came before;
 nothing of rules, and nothing of the engine that is judged."""
-import ipaddress
 import re
 import struct
 
@@ -24,7 +23,8 @@ class Packet:
             end = at + 40 + struct.unpack_from("!H", frame, at + 4)[0]
             self.protocol, self.ttl = frame[at + 6], frame[at + 7]
             source, target = frame[at + 8:at + 24], frame[at + 24:at + 40]
-        self.source, self.target = ipaddress.ip_address(source), ipaddress.ip_address(target)
+        version = 4 if len(source) == 4 else 6
+        self.source, self.target = ((version, int.from_bytes(address, "big")) for address in (source, target))
         upper = frame[at + head:end]
         self.ports = self.flags = self.icmp = None
         if self.protocol == TCP:
@@ -45,7 +45,7 @@ class Packet:
 
     @property
     def flow(self):
-        return self.protocol, *sorted((self.end, self.other), key=str)
+        return self.protocol, *sorted((self.end, self.other))
 
 
 class Fragments:
