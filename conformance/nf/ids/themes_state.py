@@ -228,7 +228,7 @@ def counts(random, sid):
     spec = Spec(random, random.choice(["udp", "tcp"]))
     item = token(random, WORDS)
     kind = random.choice(["limit", "threshold", "both", "filter", "filter"])
-    track = random.choice(["by_src", "by_dst"] if kind == "filter" else ["by_src", "by_dst", "by_rule"])
+    track = random.choice(["by_src", "by_dst", "by_rule"])
     count, seconds = random.randrange(2, 6), random.choice([5, 20, 60])
     parts = [f"track {track}", f"count {count}", f"seconds {seconds}"]
     if kind == "filter":
@@ -272,7 +272,8 @@ def counts(random, sid):
         too_few = 2 * (count - (kind != "filter"))
         if track != "by_dst" and "198" not in spec.source_words:
             two = said(too_few, ends=[("client", "server"), ("stranger", "server")])
-            told_of = (too_few // count if kind == "threshold" else 1) if track == "by_rule" else 0
+            alerts = {"threshold": too_few // count, "both": 1, "filter": too_few - count}[kind]
+            told_of = alerts if track == "by_rule" else 0
             sequences.append(sequence("hostile" if told_of else "near", "track", two, told_of))
         elif track == "by_dst" and spec.target_words in ("any", "$HOME_NET"):
             two = said(too_few, ends=[("client", "server"), ("client", "excepted")])
