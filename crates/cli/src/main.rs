@@ -26,6 +26,7 @@ mod logs;
 mod nf;
 mod nf_account;
 mod nf_configured;
+mod nf_ids;
 mod nf_monitor;
 mod node;
 mod output;

@@ -4,6 +4,7 @@
 use crate::failure::Failure;
 use crate::nf_account;
 use crate::nf_configured::{self, ConfiguredArguments};
+use crate::nf_ids::{self, IdsArguments};
 use crate::nf_monitor::{self, MonitorArguments};
 use crate::output::{block, json_escaped, progress, say};
 use catena_kernel::packet;
@@ -15,10 +16,11 @@ use catena_nf::profile::{FieldSet, Profile, StateScope};
 use catena_rules::Remark;
 use catena_rules::rule_set::RuleSet;
 use catena_rules::{Side, Unsupported};
-use catena_runner::{Account, Bump, Clock, News, PacketRing};
+use catena_runner::{Account, Bump, Clock, Lines, News, PacketRing};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -59,6 +61,12 @@ pub(crate) enum RunCommand {
     /// It is no router, and answers no ARP for the virtual addresses: routers of both sides send it what is for the
     /// other.
     Balancer(ConfiguredArguments),
+    /// An ids by rules of Snort and Suricata: it tells of attacks, as lines of EVE's JSON on the standard output, and lets
+    /// everything pass.
+    Ids(IdsArguments),
+    /// An ips by rules of Snort and Suricata: it tells of attacks as the ids does, and ends what `drop` and `reject`
+    /// name.
+    Ips(IdsArguments),
     /// A NAT: hosts at `--in` share addresses at `--out`, and ports there lead to them.
     ///
     /// It is no router: hosts of both sides send it what is for the other.
@@ -121,11 +129,20 @@ pub(crate) struct FirewallArguments {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum UnsupportedChoice {
+pub(crate) enum UnsupportedChoice {
     /// The file is refused.
     Refuse,
     /// Such rules are left out, and listed.
     Skip,
+}
+
+impl From<UnsupportedChoice> for Unsupported {
+    fn from(choice: UnsupportedChoice) -> Self {
+        match choice {
+            UnsupportedChoice::Refuse => Self::Refuse,
+            UnsupportedChoice::Skip => Self::Skip,
+        }
+    }
 }
 
 fn named_side(text: &str) -> Result<(String, Side), String> {
@@ -156,6 +173,8 @@ pub(crate) fn run(command: NfCommand) -> Result<(), Failure> {
         }
         NfCommand::Run(RunCommand::Nat(wanted)) => nf_configured::nat(&wanted),
         NfCommand::Run(RunCommand::Balancer(wanted)) => nf_configured::balancer(&wanted),
+        NfCommand::Run(RunCommand::Ids(wanted)) => nf_ids::run(&wanted, false),
+        NfCommand::Run(RunCommand::Ips(wanted)) => nf_ids::run(&wanted, true),
         NfCommand::Run(RunCommand::Monitor { monitor, place, json }) => {
             place.check()?;
             nf_monitor::run(&monitor, &place, json)
@@ -183,10 +202,7 @@ impl FirewallArguments {
             rules: source(&rules),
             v6_rules: v6_rules.as_ref().map(source),
             interfaces,
-            unsupported: match self.unsupported {
-                UnsupportedChoice::Refuse => Unsupported::Refuse,
-                UnsupportedChoice::Skip => Unsupported::Skip,
-            },
+            unsupported: self.unsupported.into(),
             tcp_be_liberal: self.tcp_be_liberal,
             seed: secret_seed()?,
         };
@@ -251,12 +267,20 @@ impl Place {
     }
 }
 
+/// Where what a function hands out goes.
+pub(crate) enum Outlet {
+    /// To a collector, each in a datagram.
+    Datagrams(UdpSocket),
+    /// To a file or a pipe, each as a line.
+    Lines(Box<dyn Write + Send>),
+}
+
 /// Runs a function until a signal ends it, and answers it with its account so far; what it hands out goes to
-/// the collector. `tell` tells an account that is asked for on the way.
+/// the outlet. `tell` tells an account that is asked for on the way.
 pub(crate) fn run_function<F: Function + ?Sized>(
     function: Box<F>,
     clock: Clock,
-    collector: Option<UdpSocket>,
+    outlet: Option<Outlet>,
     place: &Place,
     tell: impl Fn(&F, &Account),
 ) -> Result<Bump<PacketRing, F>, Failure> {
@@ -266,8 +290,10 @@ pub(crate) fn run_function<F: Function + ?Sized>(
     let ports = catena_runner::open([place.open(Side::In)?, place.open(Side::Out)?])?;
     catena_runner::confine()?;
     let mut bump = Bump::new(function, ports);
-    if let Some(collector) = collector {
-        bump = bump.with_collector(collector)?;
+    match outlet {
+        Some(Outlet::Datagrams(collector)) => bump = bump.with_collector(collector)?,
+        Some(Outlet::Lines(to)) => bump = bump.with_lines(Lines::new(to)),
+        None => {}
     }
     progress(format_args!("runs between {} and {}", place.at_in, place.at_out));
     catena_runner::run(&mut bump, clock, (stop, ask), |function, news| match news {

@@ -67,7 +67,7 @@ fn lines(account: &Account, names: (&str, &str)) -> Vec<[String; 3]> {
     if messages.handed_out > 0 {
         lines.push(line("messages", "handed out", messages.handed_out));
         lines.push(line("messages", "sent", messages.sent));
-        lines.push(line("messages", "refused by the socket", messages.refused));
+        lines.push(line("messages", "refused by who takes them", messages.refused));
     }
     lines
 }

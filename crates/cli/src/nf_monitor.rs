@@ -2,7 +2,7 @@
 //! know what flows are.
 
 use crate::failure::Failure;
-use crate::nf::{Place, run_function, secret_seed};
+use crate::nf::{Outlet, Place, run_function, secret_seed};
 use crate::nf_account;
 use crate::output::{block, say, table};
 use catena_nf::monitor::{CLASSES, Monitor, MonitorConfig, Talker};
@@ -37,7 +37,7 @@ pub(crate) struct MonitorArguments {
 
 /// Runs a monitor to its end, at which its open records are told as forced to end.
 pub(crate) fn run(wanted: &MonitorArguments, place: &Place, is_json: bool) -> Result<(), Failure> {
-    let collector = wanted.ipfix.as_deref().map(connected).transpose()?;
+    let collector = wanted.ipfix.as_deref().map(connected).transpose()?.map(Outlet::Datagrams);
     let clock = Clock::start();
     let monitor = Monitor::new(MonitorConfig {
         active_seconds: wanted.active,

@@ -33,6 +33,7 @@ use crate::profile::{FieldSet, Meta, Profile, StateScope};
 use crate::tracking::{Tracking, TrackingConfig};
 use catena_rules::snort::{Action, IdsRules, Protocol};
 use catena_wire::field::Field;
+use catena_wire::frame::Fragment;
 use catena_wire::icmp::error_message::{self, ErrorMessage, Said};
 use catena_wire::scalar::IpProtocol;
 use catena_wire::tcp::reset;
@@ -164,7 +165,11 @@ impl Ids {
             Fate::Full => outcomes.drop_packet(at, DropCause::Full),
             Fate::Ends { rule, is_rejected } => {
                 outcomes.drop_packet(at, DropCause::Rule(rule));
-                is_reset = is_rejected && reject(packet, (at, direction), outcomes);
+                // What came in fragments is answered as the packet that it is.
+                let is_part = packet.view.fragment != Fragment::Whole;
+                let whole = is_part.then(|| Packet::read(&scratch.datagram).ok()).flatten();
+                let answered = whole.as_ref().unwrap_or(packet);
+                is_reset = is_rejected && reject(answered, (at, direction), outcomes);
             }
         }
         match &found.look {

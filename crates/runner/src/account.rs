@@ -79,9 +79,9 @@ impl Drops {
 pub struct Messages {
     /// All of them.
     pub handed_out: u64,
-    /// Those that the socket has taken; what becomes of them then, UDP does not tell.
+    /// Those that the socket, or who writes lines, has taken; what becomes of datagrams then, UDP does not tell.
     pub sent: u64,
-    /// Those that it has not, as it is full or nobody listens; they are not sent again.
+    /// Those that they have not, as they are full or nobody listens; they are not sent again.
     pub refused: u64,
 }
 

@@ -8,11 +8,12 @@ mod tests;
 
 use crate::account::{Account, Sides, Tally};
 use crate::error::RunError;
+use crate::lines::Lines;
 use crate::taken::Taken;
 use catena_io::{Buffer, BufferPool, Port, Received};
 use catena_model::DropReason;
 use catena_nf::bucket::{Bucket, ICMP_ERRORS};
-use catena_nf::outcome::{GeneratedKind, Outcomes, Verdict};
+use catena_nf::outcome::{GeneratedKind, HandedOutKind, Outcomes, Verdict};
 use catena_nf::packet::{Direction, Metadata, Time};
 use catena_nf::{Function, carry_out, check};
 use catena_rules::Side;
@@ -42,8 +43,10 @@ pub struct Turn {
 pub struct Bump<P, F: ?Sized = dyn Function> {
     function: Box<F>,
     ports: [P; 2],
-    /// Where messages go.
+    /// Where messages go that fit datagrams.
     collector: Option<UdpSocket>,
+    /// Where those go that are lines.
+    lines: Option<Lines>,
     /// ICMP errors that may still be made.
     errors: Bucket,
     pool: BufferPool,
@@ -91,6 +94,7 @@ impl<P: Port, F: Function + ?Sized> Bump<P, F> {
             function,
             ports,
             collector: None,
+            lines: None,
             errors: Bucket::new(&ICMP_ERRORS),
             pool: BufferPool::new(POOL_BUFFERS),
             tally: Tally::default(),
@@ -113,6 +117,18 @@ impl<P: Port, F: Function + ?Sized> Bump<P, F> {
         socket.set_nonblocking(true).map_err(RunError::Collector)?;
         self.collector = Some(socket);
         Ok(self)
+    }
+
+    /// With lines, which the function's alerts become; without them they are counted and go nowhere.
+    #[must_use]
+    pub fn with_lines(mut self, lines: Lines) -> Self {
+        self.lines = Some(lines);
+        self
+    }
+
+    /// Takes no more lines, and waits for a moment until those that came are written.
+    pub fn close_lines(&mut self) {
+        self.lines.iter_mut().for_each(Lines::close);
     }
 
     /// The function.
@@ -328,15 +344,20 @@ impl<P: Port, F: Function + ?Sized> Bump<P, F> {
         Ok(())
     }
 
-    /// Sends what the function has handed out to the collector, without waiting.
+    /// Sends what the function has handed out to where it goes, without waiting.
     fn hand_out(&mut self) {
         for (_, message) in self.outcomes.handed_out() {
             self.tally.messages.handed_out += 1;
-            let Some(collector) = &self.collector else { continue };
-            match collector.send(self.outcomes.bytes(message.message.clone())) {
-                Ok(_) => self.tally.messages.sent += 1,
+            let bytes = self.outcomes.bytes(message.message.clone());
+            let is_sent = match message.kind {
                 // That nobody listens is the word on a message of before, and this one has not left, either.
-                Err(_) => self.tally.messages.refused += 1,
+                HandedOutKind::Ipfix => self.collector.as_ref().map(|to| to.send(bytes).is_ok()),
+                HandedOutKind::Eve => self.lines.as_ref().map(|to| to.take(bytes)),
+            };
+            match is_sent {
+                Some(true) => self.tally.messages.sent += 1,
+                Some(false) => self.tally.messages.refused += 1,
+                None => {}
             }
         }
     }

@@ -3,17 +3,17 @@
 //!
 //! Needs root, iproute2, iptables, ping, curl and iperf3: everything happens in namespaces of its own.
 
+mod programs;
+
 use catena_kernel::namespace::{NetNamespace, run_in};
-use catena_kernel::packet::open_packet_socket;
 use catena_kernel::process::{enter_namespace, spawn_bound};
 use catena_kernel::sysctl::write_in;
 use catena_nf::Function;
 use catena_nf::nat::{Nat, NatOptions};
-use catena_runner::{Account, Bump, Clock, run};
+use programs::{Running, must, output};
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -29,25 +29,6 @@ struct World {
     middle: NetNamespace,
     router: NetNamespace,
     server: NetNamespace,
-}
-
-/// Runs a program; it may fail.
-fn output(namespace: &NetNamespace, words: &str) -> (bool, String) {
-    let mut words = words.split(' ');
-    let mut command = Command::new(words.next().expect("a program"));
-    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    enter_namespace(&mut command, namespace);
-    let child = spawn_bound(command).expect("it is installed");
-    let output = child.wait_with_output().expect("it ends");
-    let said = [output.stdout, output.stderr].concat();
-    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
-}
-
-/// The same; it must not.
-fn must(namespace: &NetNamespace, words: &str) -> String {
-    let (is_well, said) = output(namespace, words);
-    assert!(is_well, "{words}: {said}");
-    said
 }
 
 impl World {
@@ -218,19 +199,9 @@ fn programs_find_the_same_behind_our_nat_and_behind_the_kernels() {
     let config = catena_rules::nat::read(CONFIG, "nat.yaml").expect("a configuration");
     let nat: Box<dyn Function> =
         Box::new(Nat::new(&config, &NatOptions::default()).expect("a NAT"));
-    let sockets =
-        ["in", "out"].map(|end| open_packet_socket(&world.middle, end).expect("a socket"));
-    let (mut stop, stopped) = UnixStream::pair().expect("two ends");
-    let (_ask, asked) = UnixStream::pair().expect("two ends");
-    asked.set_nonblocking(true).expect("it can be set");
-    let mut bump = Bump::new(nat, catena_runner::open(sockets).expect("rings"));
-    let running = std::thread::spawn(move || -> Account {
-        run(&mut bump, Clock::start(), (stopped, asked.into()), |_, _| {}).expect("it runs");
-        bump.account()
-    });
+    let running = Running::start(nat, &world.middle, None);
     let ours = look(&world, 1);
-    stop.write_all(b"!").expect("it hears");
-    let account = running.join().expect("it ends");
+    let account = running.stop();
     println!("{kernel:?}\n{ours:?}\n{account:?}");
     assert_eq!(ours, kernel);
     let wanted = Found {

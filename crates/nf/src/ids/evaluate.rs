@@ -208,25 +208,50 @@ impl Cursors {
     }
 
     fn byte_test(&mut self, test: &ByteTest, window: Window<'_>) -> bool {
-        let holds = |start: i64| {
-            let number = read(test, window.bytes, start.saturating_add(test.offset.into()));
-            number.is_some_and(|number| compare(test, number))
+        let end_of = |start: i64| {
+            let place = start.saturating_add(test.offset.into());
+            let number = read(test, window.bytes, place)?;
+            compare(test, number).then_some(place + i64::from(test.bytes))
         };
-        if !test.is_relative {
-            return holds(i64::try_from(window.base).map_or(i64::MIN / 2, |base| -base));
-        }
-        self.now.retain(|cursor| holds(cursor.into()));
-        !self.now.any.is_empty()
+        self.test(test.is_relative, window, end_of)
     }
 
     fn data_at(&mut self, test: &DataAt, window: Window<'_>) -> bool {
         let length = window.bytes.len() as i64;
-        let offset = i64::from(test.offset);
-        if !test.is_relative {
-            let base = i64::try_from(window.base).unwrap_or(i64::MAX / 2);
-            return (offset < base + length) != test.is_negated;
+        let end_of = |start: i64| {
+            let end = start.saturating_add(i64::from(test.offset) + i64::from(!test.is_relative));
+            // What is not there yet is no new byte.
+            let end_told = if test.is_negated { 0 } else { end };
+            ((end <= length) != test.is_negated).then_some(end_told)
+        };
+        self.test(test.is_relative, window, end_of)
+    }
+
+    /// Keeps the ends from which a test holds. `end_of`: where the bytes end that it has read from a start on; none: it
+    /// does not hold.
+    fn test(
+        &mut self,
+        is_relative: bool,
+        window: Window<'_>,
+        end_of: impl Fn(i64) -> Option<i64>,
+    ) -> bool {
+        let seen = window.seen as i64;
+        let Self { now, next } = self;
+        if !is_relative {
+            let start = i64::try_from(window.base).map_or(i64::MIN / 2, |base| -base);
+            let Some(end) = end_of(start) else { return false };
+            if end > seen {
+                now.new.clone_from(&now.any);
+            }
+            return true;
         }
-        self.now.retain(|cursor| (i64::from(cursor) + offset <= length) != test.is_negated);
+        next.reset();
+        for cursor in &now.any {
+            if let Some(end) = end_of((*cursor).into()) {
+                next.push(*cursor, end > seen || now.new.binary_search(cursor).is_ok());
+            }
+        }
+        std::mem::swap(now, next);
         !self.now.any.is_empty()
     }
 }

@@ -79,6 +79,23 @@ fn a_pattern_split_in_segments_is_caught() {
 }
 
 #[test]
+fn a_number_or_a_length_that_comes_behind_its_pattern_is_caught() {
+    for test in
+        ["byte_test:2,>,99,0,relative", "isdataat:2,relative", "byte_test:2,>,99,7", "isdataat:8"]
+    {
+        let rule = format!(
+            "alert tcp any any -> any 80 (msg:\"a\"; content:\"attack\"; offset:1; {test}; sid:1;)"
+        );
+        let told = alerts(&rule, |talk| {
+            let pieces = [(0, &b"!attack"[..]), (7, b"\0"), (8, b"d"), (9, b"and more")];
+            let segment = |(at, piece): (i64, &[u8])| talk.segment(true, 0x18, at, piece);
+            pieces.map(segment).to_vec()
+        });
+        assert_eq!(told, 1, "{test}");
+    }
+}
+
+#[test]
 fn segments_of_one_byte_are_caught() {
     let told = alerts(RULE, |talk| {
         (0..).zip(b"xxattackxx").map(|(at, byte)| talk.segment(true, 0x18, at, &[*byte])).collect()

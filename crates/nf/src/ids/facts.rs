@@ -55,7 +55,7 @@ impl<'p> Facts<'p> {
             IpProtocol::ICMP | IpProtocol::ICMPV6 => {
                 let icmp = IcmpView::parse(upper).ok()?;
                 facts.icmp = Some((icmp.v4_type().0, icmp.code()));
-                // Behind type, code and checksum, as Suricata has it: identifier and number are header.
+                // Behind eight bytes, as both programs have it: identifier and number are header.
                 facts.payload = icmp.body();
             }
             _ => {}

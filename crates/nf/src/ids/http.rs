@@ -169,16 +169,20 @@ fn fill(parsed: &httparse::Request<'_, '_>, behind: u16, request: &mut Request) 
     request.user_agent.clear();
     let (mut length, mut is_chunked) = (Some(0_u64), false);
     for header in parsed.headers.iter() {
-        request.header.extend_from_slice(header.name.as_bytes());
-        request.header.extend_from_slice(b": ");
-        request.header.extend_from_slice(header.value);
-        request.header.extend_from_slice(b"\r\n");
         let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+        // Cookies are no part of it, as the manual of Suricata says.
+        if !is("cookie") {
+            let parts = [header.name.as_bytes(), b": ", header.value, b"\r\n"];
+            parts.iter().for_each(|part| request.header.extend_from_slice(part));
+        }
         if is("host") && request.host.is_empty() {
             set(&mut request.host, without_port(header.value));
             request.host.make_ascii_lowercase();
-        } else if is("user-agent") && request.user_agent.is_empty() {
-            set(&mut request.user_agent, header.value);
+        } else if is("user-agent") {
+            if !request.user_agent.is_empty() {
+                request.user_agent.extend_from_slice(b", ");
+            }
+            request.user_agent.extend_from_slice(header.value);
         } else if is("content-length") {
             length =
                 std::str::from_utf8(header.value).ok().and_then(|text| text.trim().parse().ok());

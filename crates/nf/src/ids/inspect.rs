@@ -242,8 +242,10 @@ fn find_flow(
     let slot = slot.or_else(|| state.flows.insert(*pair, flow)).ok_or(())?;
     flow.last = now;
     flow.is_dirty = true;
-    flow.is_established |= look.state == ConnectionState::Established && !is_syn;
     let is_to_server = flow.is_asked_forward == is_forward;
+    // A handshake of TCP ends with a word of who began it.
+    let ends_handshake = !is_syn && (is_to_server || facts.tcp.is_none());
+    flow.is_established |= look.state == ConnectionState::Established && ends_handshake;
     if flags.has_any(TcpFlags::RST) && look.state == ConnectionState::Established {
         flow.ended = ENDED;
     } else if flags.has_any(TcpFlags::FIN) {
@@ -402,10 +404,11 @@ impl Walk<'_, '_> {
             if !matches {
                 continue;
             }
-            let Some(is_told) = self.counts((number, rule), counters) else { continue };
+            // However often it is told, a match is noted.
             if let Some(way) = way.as_deref_mut() {
                 note_bits(rule, &mut way.flow);
             }
+            let Some(is_told) = self.counts((number, rule), counters) else { continue };
             if rule.action == Action::Pass {
                 let hit = Hit {
                     number,

@@ -6,6 +6,8 @@
 mod balancer;
 mod collector;
 mod firewall;
+mod ids;
+mod ids_reading;
 mod monitor;
 mod nat;
 mod nat_configurations;

@@ -210,7 +210,7 @@ pub(super) fn bounded(option: &str, place: i32) -> Result<i32, Refusal> {
     Err(Refusal::wrong(what, "write a number of at most 65535"))
 }
 
-/// `[!]N[, relative]`; `<N` and `>N` mean N.
+/// `[!]N[, relative]`.
 pub(super) fn data_at(text: &str) -> Result<DataAt, Refusal> {
     let mut parts = text.split(',').map(str::trim);
     let first = parts.next().unwrap_or_default();
@@ -257,7 +257,7 @@ pub(super) fn threshold(text: &str, is_filter: bool) -> Result<Threshold, Refusa
                 track = Some(match value {
                     "by_src" => Track::Source,
                     "by_dst" => Track::Destination,
-                    "by_rule" if !is_filter => Track::Rule,
+                    "by_rule" => Track::Rule,
                     _ => return Err(unknown()),
                 });
             }

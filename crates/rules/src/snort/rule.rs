@@ -2,6 +2,7 @@
 
 use super::pattern::Pattern;
 use super::set::Set;
+use super::words;
 use crate::error::{Remark, Skipped};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -93,6 +94,13 @@ impl IdsRule {
             || self.flags.is_some()
             || self.flow.is_no_stream
             || matches!(self.protocol, Protocol::TcpPacket)
+    }
+
+    /// Its options as they were written, each with what is behind its colon, in their order.
+    #[must_use]
+    pub fn options(&self) -> Vec<(&str, Option<&str>)> {
+        let body = words::head_and_body(&self.text);
+        body.and_then(|(_, body)| words::options(body)).unwrap_or_default()
     }
 
     /// Does it ask of requests of HTTP?

@@ -39,6 +39,12 @@ impl Set {
         has(&self.narrow, port.into())
     }
 
+    /// Its ranges, in order and apart: those of IPv4 or ports, and those of IPv6.
+    #[must_use]
+    pub fn ranges(&self) -> [&[(u128, u128)]; 2] {
+        [&self.narrow, &self.wide]
+    }
+
     fn minus(&self, other: &Self) -> Self {
         Self { narrow: minus(&self.narrow, &other.narrow), wide: minus(&self.wide, &other.wide) }
     }
