@@ -17,9 +17,16 @@ fn each_kind_is_made_of_its_configuration() {
         "file": {"name": "edge.iptables", "text": rules},
         "interfaces": {"wan": "out"},
     });
-    for (kind, config, drops) in
-        [("firewall", config.to_string(), true), ("monitor", r#"{"domain": 7}"#.to_owned(), false)]
-    {
+    let classes = |text: &str| {
+        serde_json::json!({"file": {"name": "classes.yaml", "text": text}}).to_string()
+    };
+    let police = "classes: [{name: all, police: {srtcm: {cir: 1mbit, cbs: 1500, ebs: 0}}}]";
+    for (kind, config, drops) in [
+        ("firewall", config.to_string(), true),
+        ("marker", classes("classes: [{name: all, mark: ef}]"), false),
+        ("monitor", r#"{"domain": 7}"#.to_owned(), false),
+        ("policer", classes(police), true),
+    ] {
         let configuration = Configuration { kind: kind.into(), config };
         let made = make(&configuration, &Surroundings::default()).unwrap();
         assert_eq!(made.function.profile().drops, drops, "{kind}");
@@ -33,7 +40,14 @@ fn what_is_wrong_is_told_in_its_writers_words() {
         serde_json::json!({"file": {"name": "edge.iptables", "text": text}}).to_string()
     };
     for (kind, config, parts) in [
-        ("router", "{}".to_owned(), ["'router'", "firewall, monitor"]),
+        ("proxy", "{}".to_owned(), ["'proxy'", "firewall, marker, monitor, policer"]),
+        ("router", "{}".to_owned(), ["stands in no chain yet", "`catena nf run router`"]),
+        (
+            "marker",
+            serde_json::json!({"file": {"name": "m.yaml", "text": "classes:\n- {name: a, mark: x}"}})
+                .to_string(),
+            ["m.yaml line 2", "code point"],
+        ),
         ("firewall", "{}".to_owned(), ["missing field `file`", "page of this function"]),
         (
             "firewall",
