@@ -6,6 +6,7 @@
 mod balancer;
 mod collector;
 mod firewall;
+mod forwarding;
 mod monitor;
 mod nat;
 mod nat_configurations;
