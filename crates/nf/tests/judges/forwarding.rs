@@ -11,6 +11,7 @@ use catena_nf::router::Router;
 use catena_wire::frame::FrameView;
 use catena_wire::scalar::MacAddr;
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const CONFIG: &str = include_str!("../../../../conformance/nf/router/two-nets.yaml");
 const PACKETS: u16 = 20_000;
@@ -41,8 +42,7 @@ const DESTINATIONS: [[&str; 9]; 2] = [
         "2001:db8:2::2",
     ],
 ];
-const SENDERS: [[&str; 3]; 2] =
-    [["10.1.0.1", "10.1.3.4", "127.0.0.1"], ["2001:db8:1::1", "2001:db8:1:3::4", "::1"]];
+const NOBODY: [&str; 2] = ["127.0.0.1", "::1"];
 
 /// Lays the routes of the configuration in the kernel, and lets it say whatever it has to say.
 fn kernel() -> Kernel {
@@ -53,6 +53,7 @@ fn kernel() -> Kernel {
         "route del default table 101",
         "-6 route del default table 100",
         "-6 route del default table 101",
+        "-6 route del 2001:db8::/32",
         "route add 10.2.0.0/16 via 192.0.2.102 dev two.in onlink table 100",
         "route add unreachable 10.2.9.0/24 table 100",
         "route add 10.2.9.7/32 via 192.0.2.102 dev two.in onlink table 100",
@@ -63,7 +64,8 @@ fn kernel() -> Kernel {
         "-6 route add prohibit 2001:db8:2:9::/64 table 100",
         "-6 route add unreachable 2001:db8:2:a::/64 table 100",
         "-6 route add 2001:db8:1::/48 via 2001:db8:ffff::101 dev one.in onlink table 101",
-        // Its own messages to hosts of the second side.
+        // Its own messages to hosts of both sides.
+        "-6 route add 2001:db8:1::/48 via 2001:db8:ffff::101 dev one.in onlink",
         "route add 10.2.0.0/16 via 192.0.2.102 dev two.in onlink",
         "-6 route add 2001:db8:2::/48 via 2001:db8:ffff::102 dev two.in onlink",
     ] {
@@ -83,15 +85,19 @@ fn draw(random: &mut Random, number: u16) -> (Direction, Vec<u8>) {
         let pick = |random: &mut Random, from: &[&str]| {
             random.pick(from).and_then(|text| text.parse().ok()).expect("an address")
         };
+        // The kernel tells each of few hosts a few times only (net.ipv4.route.error_burst): each packet has its own.
+        let host: IpAddr = if version == 0 {
+            Ipv4Addr::from_bits(0x0a01_0000 | u32::from(number)).into()
+        } else {
+            Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, number).into()
+        };
         let ends = match direction {
-            Direction::Forward => (
-                // Most of them could be answered.
-                pick(random, &SENDERS[version][..if random.below(20) == 0 { 3 } else { 2 }]),
-                pick(random, &DESTINATIONS[version]),
-            ),
-            Direction::Backward => {
-                (pick(random, &DESTINATIONS[version][..3]), pick(random, &SENDERS[version][..2]))
+            Direction::Forward => {
+                let is_nobody = random.below(40) == 0;
+                let from = if is_nobody { pick(random, &NOBODY[version..=version]) } else { host };
+                (from, pick(random, &DESTINATIONS[version]))
             }
+            Direction::Backward => (pick(random, &DESTINATIONS[version][..3]), host),
         };
         let drawn = Shape::draw(random);
         let is_icmp = |shape: &Shape| [1, 58].contains(&shape.protocol.0);
