@@ -12,6 +12,7 @@ use catena_nf::Function;
 use catena_nf::firewall::Firewall;
 use catena_nf::firewall::sources::{RuleText, SourceError, Sources};
 use catena_nf::profile::{FieldSet, Profile, StateScope};
+use catena_rules::qos::QosKind;
 use catena_rules::rule_set::{Remark, RuleSet};
 use catena_rules::{Side, Unsupported};
 use catena_runner::{Account, Bump, Clock, News, PacketRing};
@@ -62,6 +63,20 @@ pub(crate) enum RunCommand {
     ///
     /// It is no router: hosts of both sides send it what is for the other.
     Nat(ConfiguredArguments),
+    /// A marker: packets get the code point (DSCP) of their class.
+    Marker(ConfiguredArguments),
+    /// A policer: classes are metered by RFC 2697 or RFC 2698, and pass, get another code point or end by their colours.
+    Policer(ConfiguredArguments),
+    /// A shaper: packets of a class leave no faster than its rate, and wait until they may.
+    Shaper(ConfiguredArguments),
+    /// A router: packets for its hardware addresses go to the next hop of their route with one hop less.
+    ///
+    /// It resolves no addresses and answers no ARP: next hops are in its configuration, and hosts of both sides know its
+    /// hardware addresses.
+    Router(ConfiguredArguments),
+    /// A function that does nothing but work, for experiments: packets wait for drawn times, or the processor is kept
+    /// busy.
+    Work(ConfiguredArguments),
     /// A monitor: flow records for a collector of IPFIX, who talks most, round trips of TCP, and scans.
     Monitor {
         #[command(flatten)]
@@ -155,6 +170,17 @@ pub(crate) fn run(command: NfCommand) -> Result<(), Failure> {
         }
         NfCommand::Run(RunCommand::Nat(wanted)) => nf_configured::nat(&wanted),
         NfCommand::Run(RunCommand::Balancer(wanted)) => nf_configured::balancer(&wanted),
+        NfCommand::Run(RunCommand::Marker(wanted)) => {
+            nf_configured::classes(&wanted, QosKind::Marker)
+        }
+        NfCommand::Run(RunCommand::Policer(wanted)) => {
+            nf_configured::classes(&wanted, QosKind::Policer)
+        }
+        NfCommand::Run(RunCommand::Shaper(wanted)) => {
+            nf_configured::classes(&wanted, QosKind::Shaper)
+        }
+        NfCommand::Run(RunCommand::Router(wanted)) => nf_configured::router(&wanted),
+        NfCommand::Run(RunCommand::Work(wanted)) => nf_configured::work(&wanted),
         NfCommand::Run(RunCommand::Monitor { monitor, place, json }) => {
             place.check()?;
             nf_monitor::run(&monitor, &place, json)

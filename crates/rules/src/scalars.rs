@@ -127,6 +127,13 @@ pub(crate) fn word<'de, D: Deserializer<'de>, T: Word>(deserializer: D) -> Resul
     One::deserialize(deserializer).map(|One(one)| one)
 }
 
+/// The same, of a key that may be left out.
+pub(crate) fn optional_word<'de, D: Deserializer<'de>, T: Word>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    word(deserializer).map(Some)
+}
+
 impl Word for IpNet {
     const EXPECTED: &'static str = "an address or a prefix, such as 10.0.1.0/24 or 2001:db8::/32";
 

@@ -8,6 +8,7 @@ use catena_wire::field::Field;
 use catena_wire::scalar::{IpProtocol, PortRange};
 use ipnet::IpNet;
 use serde::Deserialize;
+use std::net::Ipv6Addr;
 
 /// A match as it is written: a packet must meet each key that is there, by one of its values.
 #[derive(Deserialize)]
@@ -135,7 +136,7 @@ fn of_nets(field: Field, nets: &[IpNet], version: u8) -> Option<Condition> {
                 Some(Range { first, last })
             }
             (IpNet::V6(net), 6) => {
-                let [first, last] = [net.network(), net.broadcast()].map(|ip| ip.to_bits());
+                let [first, last] = [net.network(), net.broadcast()].map(Ipv6Addr::to_bits);
                 Some(Range { first, last })
             }
             _ => None,

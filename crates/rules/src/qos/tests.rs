@@ -102,7 +102,14 @@ fn what_is_wrong_is_told_with_its_line_and_what_to_do() {
     let cases = [
         (OFFICE, marker, "mark: ef", "mark: efg", 6, "'efg' is not a code point"),
         (OFFICE, marker, "mark: af41", "mark: 64", 9, "'64' is not a code point"),
-        (OFFICE, marker, "mark: af41", "mark: [1, 2]", 7, "several code points"),
+        (
+            OFFICE,
+            marker,
+            "mark: af41",
+            "mark: [1, 2]",
+            9,
+            "invalid type: sequence, expected a code point",
+        ),
         (OFFICE, marker, "mark: af41", "marks: 1", 9, "unknown field `marks`"),
         (OFFICE, marker, "    mark: af41\n", "", 7, "class video: it says neither 'mark'"),
         (OFFICE, marker, "name: video", "name: ''", 7, "1 to 63 printable bytes"),

@@ -7,7 +7,7 @@ use super::{
     RATE_MAX, Rate, Shaping, Treatment,
 };
 use crate::condition::Condition;
-use crate::scalars::{Dscp, Listed, Word, word};
+use crate::scalars::{Dscp, Listed, Word, optional_word, word};
 use catena_model::limits::{FUNCTION_HELD_BYTES_MAX, QOS_MATCHES_MAX};
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -76,8 +76,8 @@ struct ClassText {
     name: String,
     #[serde(default, rename = "match")]
     matches: Matches,
-    #[serde(default)]
-    mark: Option<Listed<Dscp>>,
+    #[serde(default, deserialize_with = "optional_word")]
+    mark: Option<Dscp>,
     #[serde(default)]
     police: Option<PoliceText>,
     #[serde(default)]
@@ -182,7 +182,7 @@ impl ClassText {
         }
         let of = |what: String| format!("class {name}: {what}");
         let treatment = match (mark, police, shape) {
-            (Some(mark), None, None) => single(mark).map(Treatment::Mark),
+            (Some(mark), None, None) => Ok(Treatment::Mark(mark)),
             (None, Some(police), None) => police.read().map(Treatment::Police),
             (None, None, Some(shape)) => shape.read().map(Treatment::Shape),
             (None, None, None) => Err("it says neither 'mark', 'police' nor 'shape'".to_owned()),
@@ -193,13 +193,6 @@ impl ClassText {
         let treatment = treatment.map_err(of)?;
         let rows = matches.rows().map_err(of)?;
         Ok(QosClass { name, rows, treatment })
-    }
-}
-
-fn single(mark: Listed<Dscp>) -> Result<Dscp, String> {
-    match mark.0.as_slice() {
-        [one] => Ok(*one),
-        _ => Err("'mark' names several code points; a packet has one".to_owned()),
     }
 }
 
