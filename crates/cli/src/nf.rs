@@ -65,14 +65,15 @@ pub(crate) enum RunCommand {
     Nat(ConfiguredArguments),
     /// A marker: packets get the code point (DSCP) of their class.
     Marker(ConfiguredArguments),
-    /// A policer: classes are metered by RFC 2697 or RFC 2698, and pass, get another code point or end by their colours.
+    /// A policer: classes are metered by RFC 2697 or RFC 2698; by their colours, packets pass, get another code point or
+    /// end.
     Policer(ConfiguredArguments),
     /// A shaper: packets of a class leave no faster than its rate, and wait until they may.
     Shaper(ConfiguredArguments),
     /// A router: packets for its hardware addresses go to the next hop of their route with one hop less.
     ///
-    /// It resolves no addresses and answers no ARP: next hops are in its configuration, and hosts of both sides know its
-    /// hardware addresses.
+    /// It resolves no addresses and answers no ARP: next hops are in its configuration, and hosts of both sides know
+    /// its hardware addresses.
     Router(ConfiguredArguments),
     /// A function that does nothing but work, for experiments: packets wait for drawn times, or the processor is kept
     /// busy.

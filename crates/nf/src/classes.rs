@@ -5,7 +5,7 @@ use crate::packet::{Direction, Packet};
 use crate::profile::FieldSet;
 use crate::subject::{reads, value};
 use catena_rules::condition::Condition;
-use catena_rules::qos::QosConfig;
+use catena_rules::qos::QosClass;
 use catena_wire::field::Field;
 
 /// The rows of conditions of each class, in the order of the classes.
@@ -13,8 +13,8 @@ use catena_wire::field::Field;
 pub(crate) struct Classes(Vec<Vec<Vec<Condition>>>);
 
 impl Classes {
-    pub(crate) fn new(config: &QosConfig) -> Self {
-        Self(config.classes.iter().map(|class| class.rows.clone()).collect())
+    pub(crate) fn new<'c>(classes: impl IntoIterator<Item = &'c QosClass>) -> Self {
+        Self(classes.into_iter().map(|class| class.rows.clone()).collect())
     }
 
     /// The first class that takes a packet; none: none does, or it is no IP.

@@ -11,7 +11,7 @@ use crate::outcome::{Outcomes, Patch, Verdict};
 use crate::packet::{Direction, Packet, Time};
 use crate::profile::{FieldSet, Profile};
 use catena_rules::Dscp;
-use catena_rules::qos::{QosConfig, Treatment};
+use catena_rules::qos::{QosClass, QosConfig, Treatment};
 use catena_wire::field::Field;
 
 /// A marker.
@@ -19,27 +19,25 @@ use catena_wire::field::Field;
 pub struct Marker {
     profile: Profile,
     classes: Classes,
-    marks: Vec<Option<Dscp>>,
+    marks: Vec<Dscp>,
     counts: Counts,
 }
 
 impl Marker {
-    /// A marker of a configuration that was read for one; classes that do not mark leave packets as they are.
+    /// A marker of a configuration that was read for one; other classes than those that mark are left out.
     #[must_use]
     pub fn new(config: &QosConfig) -> Self {
-        let classes = Classes::new(config);
         let mut counts = Counts::default();
-        let mut marks = Vec::with_capacity(config.classes.len());
-        for class in &config.classes {
-            let mark = match class.treatment {
-                Treatment::Mark(dscp) => Some(dscp),
-                Treatment::Police(_) | Treatment::Shape(_) => None,
-            };
-            let done = mark.map_or_else(|| "as it is".to_owned(), |dscp| format!("mark {dscp}"));
+        let marking = config.classes.iter().filter_map(|class| match class.treatment {
+            Treatment::Mark(dscp) => Some((class, dscp)),
+            Treatment::Police(_) | Treatment::Shape(_) => None,
+        });
+        let (own, marks): (Vec<&QosClass>, Vec<Dscp>) = marking.unzip();
+        for (class, dscp) in own.iter().zip(&marks) {
             let name = &class.name;
-            counts.add(name.clone(), format!("{}, class {name}: {done}", config.file));
-            marks.push(mark);
+            counts.add(name.clone(), format!("{}, class {name}: mark {dscp}", config.file));
         }
+        let classes = Classes::new(own);
         counts.add(String::new(), format!("{}, no class: as it is", config.file));
         let profile = Profile {
             reads: classes.reads(),
@@ -52,7 +50,7 @@ impl Marker {
     /// The rule that a packet meets, and its mark.
     fn decide(&self, direction: Direction, packet: &Packet<'_>) -> (u32, Option<Patch>) {
         let class = self.classes.find(direction, packet);
-        let mark = class.and_then(|class| self.marks.get(class).copied().flatten());
+        let mark = class.and_then(|class| self.marks.get(class));
         let rule = class.unwrap_or(self.marks.len());
         let patch = mark.map(|dscp| Patch::of(Field::Dscp, dscp.get().into()));
         (u32::try_from(rule).unwrap_or(u32::MAX), patch)

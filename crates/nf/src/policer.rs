@@ -61,14 +61,15 @@ impl Decision {
 }
 
 impl Policer {
-    /// A policer of a configuration that was read for one, with full buckets.
+    /// A policer of a configuration that was read for one, with full buckets; other classes than those that police
+    /// are left out.
     #[must_use]
     pub fn new(config: &QosConfig) -> Self {
         let mut counts = Counts::default();
-        let mut policed = Vec::with_capacity(config.classes.len());
-        // Other classes have no place in a configuration that was read for a policer.
+        let (mut own, mut policed) = (Vec::new(), Vec::new());
         for class in &config.classes {
             let Treatment::Police(policing) = &class.treatment else { continue };
+            own.push(class);
             let name = &class.name;
             for (colour, action) in Colour::ALL.iter().zip(policing.actions) {
                 let colour = colour.name();
@@ -83,7 +84,7 @@ impl Policer {
             });
         }
         counts.add(String::new(), format!("{}, no class: pass", config.file));
-        let classes = Classes::new(config);
+        let classes = Classes::new(own);
         let profile = profile(&classes, &policed);
         Self { profile, classes, policed, counts }
     }

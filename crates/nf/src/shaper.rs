@@ -41,14 +41,15 @@ struct Shaped {
 }
 
 impl Shaper {
-    /// A shaper of a configuration that was read for one, with full buckets.
+    /// A shaper of a configuration that was read for one, with full buckets; other classes than those that shape are
+    /// left out.
     #[must_use]
     pub fn new(config: &QosConfig) -> Self {
         let mut counts = Counts::default();
-        let mut shaped = Vec::with_capacity(config.classes.len());
-        // Other classes have no place in a configuration that was read for a shaper.
+        let (mut own, mut shaped) = (Vec::new(), Vec::new());
         for class in &config.classes {
             let Treatment::Shape(shaping) = class.treatment else { continue };
+            own.push(class);
             let name = &class.name;
             let leaves = format!("leave at {}", shaping.rate);
             let whats = [leaves.as_str(), "longer than the burst", "queue full"];
@@ -60,7 +61,7 @@ impl Shaper {
             shaped.push(Shaped { name: name.clone(), schedule, is_dirty: false });
         }
         counts.add(String::new(), format!("{}, no class: pass", config.file));
-        let classes = Classes::new(config);
+        let classes = Classes::new(own);
         let profile = Profile {
             reads: classes.reads().with(Field::Length).with_meta(Meta::ReceivedAt),
             drops: true,

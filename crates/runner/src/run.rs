@@ -43,6 +43,24 @@ fn wait(waiting: Waiting, now: Time) -> Duration {
     waiting.next.map_or(TICK, |next| TICK.min(Duration::from_nanos(next.since(now))))
 }
 
+/// Lets go on what has waited long enough, before what comes.
+fn release<P: Port, F: Function + ?Sized>(
+    bump: &mut Bump<P, F>,
+    now: Time,
+) -> Result<(), RunError> {
+    let mut before = bump.waiting();
+    while before.next.is_some_and(|next| next <= now) {
+        bump.elapse(now)?;
+        let after = bump.waiting();
+        if after == before {
+            // It gives nothing back now, whatever it has told.
+            break;
+        }
+        before = after;
+    }
+    Ok(())
+}
+
 /// Runs a function by a clock until `stop` can be read; tells its account, beside the function, whenever `ask`
 /// can be. What the function is to say at its end is [`Bump::conclude`]'s.
 ///
@@ -67,10 +85,7 @@ pub fn run<P: Port, F: Function + ?Sized>(
     loop {
         poller.wait(Some(rest), &mut ready)?;
         let now = clock.now();
-        // What has waited long enough goes before what comes.
-        while bump.waiting().next.is_some_and(|next| next <= now) {
-            bump.elapse(now)?;
-        }
+        release(bump, now)?;
         let turn = bump.turn(now)?;
         for (side, error) in [Side::In, Side::Out].into_iter().zip(turn.errors) {
             if let Some(errno) = error {

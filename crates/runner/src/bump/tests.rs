@@ -269,6 +269,9 @@ impl Function for Puppet {
             if self.drops {
                 outcomes.drop_packet(at, DropCause::Full);
             }
+            if self.profile.holds {
+                outcomes.decide(at, Verdict::Hold);
+            }
         }
     }
 
@@ -368,6 +371,15 @@ fn packets_that_wait_are_in_the_account_until_they_go_on_or_find_no_room() {
         bench.bump.elapse(leaves(number + 1)).unwrap();
     }
     assert_eq!(bench.account().unaccounted, 0);
+}
+
+#[test]
+fn a_packet_that_a_function_takes_and_forgets_is_unaccounted() {
+    let mut bench = puppet(Profile { holds: true, ..Profile::IDENTITY }, None, false);
+    bench.send(Side::In, &tcp(80, 20), Offload::default());
+    bench.turn();
+    let account = bench.bump.account();
+    assert_eq!((account.held.held, account.held.waiting, account.unaccounted), (1, 0, 1));
 }
 
 #[test]
