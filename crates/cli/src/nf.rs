@@ -14,6 +14,7 @@ use catena_nf::firewall::Firewall;
 use catena_nf::firewall::sources::{RuleText, SourceError, Sources};
 use catena_nf::profile::{FieldSet, Profile, StateScope};
 use catena_rules::Remark;
+use catena_rules::qos::QosKind;
 use catena_rules::rule_set::RuleSet;
 use catena_rules::{Side, Unsupported};
 use catena_runner::{Account, Bump, Clock, Lines, News, PacketRing};
@@ -71,6 +72,21 @@ pub(crate) enum RunCommand {
     ///
     /// It is no router: hosts of both sides send it what is for the other.
     Nat(ConfiguredArguments),
+    /// A marker: packets get the code point (DSCP) of their class.
+    Marker(ConfiguredArguments),
+    /// A policer: classes are metered by RFC 2697 or RFC 2698; by their colours, packets pass, get another code point or
+    /// end.
+    Policer(ConfiguredArguments),
+    /// A shaper: packets of a class leave no faster than its rate, and wait until they may.
+    Shaper(ConfiguredArguments),
+    /// A router: packets for its hardware addresses go to the next hop of their route with one hop less.
+    ///
+    /// It resolves no addresses and answers no ARP: next hops are in its configuration, and hosts of both sides know
+    /// its hardware addresses.
+    Router(ConfiguredArguments),
+    /// A function that does nothing but work, for experiments: packets wait for drawn times, or the processor is kept
+    /// busy.
+    Work(ConfiguredArguments),
     /// A monitor: flow records for a collector of IPFIX, who talks most, round trips of TCP, and scans.
     Monitor {
         #[command(flatten)]
@@ -175,6 +191,17 @@ pub(crate) fn run(command: NfCommand) -> Result<(), Failure> {
         NfCommand::Run(RunCommand::Balancer(wanted)) => nf_configured::balancer(&wanted),
         NfCommand::Run(RunCommand::Ids(wanted)) => nf_ids::run(&wanted, false),
         NfCommand::Run(RunCommand::Ips(wanted)) => nf_ids::run(&wanted, true),
+        NfCommand::Run(RunCommand::Marker(wanted)) => {
+            nf_configured::classes(&wanted, QosKind::Marker)
+        }
+        NfCommand::Run(RunCommand::Policer(wanted)) => {
+            nf_configured::classes(&wanted, QosKind::Policer)
+        }
+        NfCommand::Run(RunCommand::Shaper(wanted)) => {
+            nf_configured::classes(&wanted, QosKind::Shaper)
+        }
+        NfCommand::Run(RunCommand::Router(wanted)) => nf_configured::router(&wanted),
+        NfCommand::Run(RunCommand::Work(wanted)) => nf_configured::work(&wanted),
         NfCommand::Run(RunCommand::Monitor { monitor, place, json }) => {
             place.check()?;
             nf_monitor::run(&monitor, &place, json)

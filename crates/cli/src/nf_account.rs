@@ -55,6 +55,11 @@ fn lines(account: &Account, names: (&str, &str)) -> Vec<[String; 3]> {
     if dropped.function_full > 0 {
         lines.push(line("dropped", "function_full", dropped.function_full));
     }
+    let held = &account.held;
+    if held.held > 0 {
+        lines.push(line("had to wait", "in all", held.held));
+        lines.push(line("waiting", "now", held.waiting));
+    }
     let unseen = sides("never seen, ring full", account.ring_full);
     lines.extend(unseen.into_iter().filter(|[_, _, count]| count != "0"));
     if account.errors_withheld > 0 {

@@ -5,7 +5,14 @@ use crate::nf::{Place, run_function, secret_seed};
 use crate::nf_account;
 use catena_nf::Function;
 use catena_nf::balancer::Balancer;
+use catena_nf::marker::Marker;
 use catena_nf::nat::{Nat, NatOptions};
+use catena_nf::policer::Policer;
+use catena_nf::router::Router;
+use catena_nf::shaper::Shaper;
+use catena_nf::work::Work;
+use catena_rules::RuleError;
+use catena_rules::qos::QosKind;
 use catena_runner::{Account, Clock};
 use clap::Args;
 use std::path::PathBuf;
@@ -35,6 +42,16 @@ impl ConfiguredArguments {
         Ok((text, file))
     }
 
+    /// What a language makes of the file.
+    fn configured<C>(
+        &self,
+        read: impl FnOnce(&str, &str) -> Result<C, RuleError>,
+    ) -> Result<C, Failure> {
+        self.place.check()?;
+        let (text, file) = self.read()?;
+        read(&text, &file).map_err(|error| Failure::failed(error.to_string()))
+    }
+
     /// Runs a function of it to its end.
     fn run(&self, function: Box<dyn Function>) -> Result<(), Failure> {
         let tell = |_: &(dyn Function + 'static), account: &Account| {
@@ -49,10 +66,7 @@ impl ConfiguredArguments {
 
 /// Translates addresses.
 pub(crate) fn nat(wanted: &ConfiguredArguments) -> Result<(), Failure> {
-    wanted.place.check()?;
-    let (text, file) = wanted.read()?;
-    let config = catena_rules::nat::read(&text, &file);
-    let config = config.map_err(|error| Failure::failed(error.to_string()))?;
+    let config = wanted.configured(catena_rules::nat::read)?;
     let options = NatOptions { seed: secret_seed()?, ..NatOptions::default() };
     let nat = Nat::new(&config, &options).map_err(|error| Failure::failed(error.to_string()))?;
     wanted.run(Box::new(nat))
@@ -60,9 +74,28 @@ pub(crate) fn nat(wanted: &ConfiguredArguments) -> Result<(), Failure> {
 
 /// Shares connections among servers.
 pub(crate) fn balancer(wanted: &ConfiguredArguments) -> Result<(), Failure> {
-    wanted.place.check()?;
-    let (text, file) = wanted.read()?;
-    let config = catena_rules::balancer::read(&text, &file);
-    let config = config.map_err(|error| Failure::failed(error.to_string()))?;
+    let config = wanted.configured(catena_rules::balancer::read)?;
     wanted.run(Box::new(Balancer::new(&config)))
+}
+
+/// Marks, polices or shapes classes of traffic.
+pub(crate) fn classes(wanted: &ConfiguredArguments, kind: QosKind) -> Result<(), Failure> {
+    let config = wanted.configured(|text, file| catena_rules::qos::read(text, file, kind))?;
+    wanted.run(match kind {
+        QosKind::Marker => Box::new(Marker::new(&config)),
+        QosKind::Policer => Box::new(Policer::new(&config)),
+        QosKind::Shaper => Box::new(Shaper::new(&config)),
+    })
+}
+
+/// Routes.
+pub(crate) fn router(wanted: &ConfiguredArguments) -> Result<(), Failure> {
+    let config = wanted.configured(catena_rules::router::read)?;
+    wanted.run(Box::new(Router::new(&config)))
+}
+
+/// Waits or computes.
+pub(crate) fn work(wanted: &ConfiguredArguments) -> Result<(), Failure> {
+    let config = wanted.configured(catena_rules::work::read)?;
+    wanted.run(Box::new(Work::new(&config)))
 }

@@ -511,6 +511,10 @@ fn no_verb_hands_a_hostile_name_to_the_terminal() {
         (vec!["nf", "run", "balancer", "--in", "in0", "--out", "out0", "--config", HOSTILE], true),
         (vec!["nf", "run", "ids", "--in", "in0", "--out", "out0", "--config", HOSTILE], true),
         (vec!["nf", "run", "ips", "--in", "in0", "--out", "out0", "--config", HOSTILE], true),
+        (vec!["nf", "run", "marker", "--in", "in0", "--out", "out0", "--config", HOSTILE], true),
+        (vec!["nf", "run", "shaper", "--in", "in0", "--out", "out0", "--config", HOSTILE], true),
+        (vec!["nf", "run", "router", "--in", "in0", "--out", "out0", "--config", HOSTILE], true),
+        (vec!["nf", "run", "work", "--in", "in0", "--out", "out0", "--config", HOSTILE], true),
         // What is asked for is told when it is not there.
         (vec!["chain", "show", HOSTILE], true),
         (vec!["port-chain", "delete", HOSTILE], true),

@@ -86,6 +86,16 @@ limits! {
         "Backends of all virtual services of one balancer.";
     BALANCER_SLOTS_MAX: usize = 8 * 1024 * 1024, "slots",
         "Slots of the lookup tables of all virtual services of one balancer, two bytes each.";
+    QOS_CLASSES_MAX: usize = 256, "classes",
+        "Classes of one marker, policer or shaper: a packet is held against one after the other.";
+    QOS_MATCHES_MAX: usize = 16, "matches",
+        "Matches of one class of a marker, policer or shaper, one of which a packet must meet.";
+    FUNCTION_HELD_PACKETS_MAX: usize = 65_536, "packets",
+        "Packets that wait in one shaper, or in a function that works for times, at once.";
+    FUNCTION_HELD_BYTES_MAX: usize = 64 * 1024 * 1024, "bytes",
+        "Frames of packets that wait in one shaper, or in a function that works for times, at once.";
+    ROUTER_ROUTES_MAX: usize = 4_096, "routes",
+        "Routes of one bundled router.";
     FUNCTION_FRAGMENTED_MAX: usize = 1_024, "packets",
         "Packets in fragments that one bundled function follows at once; the oldest gives way.";
     FUNCTION_INSTANCES_MAX: usize = 256, "instances",

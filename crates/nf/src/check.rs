@@ -1,7 +1,7 @@
 //! Whether outcomes keep to the profile: what may run live, packet by packet, for functions that are not
 //! ours.
 
-use crate::outcome::{Outcomes, Part, Verdict};
+use crate::outcome::{GeneratedKind, Outcomes, Part, Verdict};
 use crate::profile::Profile;
 use std::fmt;
 
@@ -14,6 +14,10 @@ pub enum Fault {
     Dropped,
     /// It made a packet without G.
     Generated,
+    /// It let a packet wait, and says that none waits in it.
+    Held,
+    /// What waited in it did not come back as it was, once, in time.
+    NotReleased,
     /// It put a packet in another's place without A.
     Replaced,
     /// It told of something, or handed something out, without E.
@@ -46,6 +50,10 @@ impl fmt::Display for Fault {
             Self::Wrote(Part::Meta(_)) => f.write_str("it wrote metadata that it does not declare"),
             Self::Dropped => f.write_str("it dropped a packet and says that it drops none"),
             Self::Generated => f.write_str("it made a packet and says that it makes none"),
+            Self::Held => f.write_str("it let a packet wait and says that none waits in it"),
+            Self::NotReleased => {
+                f.write_str("a packet that waited in it did not come back as it was")
+            }
             Self::Replaced => f.write_str("it replaced a packet and says that it replaces none"),
             Self::Told => f.write_str("it told of a packet and says that it has no effects"),
             Self::Count { asked, given } => {
@@ -72,8 +80,14 @@ pub fn outcomes(profile: &Profile, asked: usize, outcomes: &Outcomes) -> Result<
     if !profile.drops && outcomes.verdicts().iter().any(|one| matches!(one, Verdict::Drop(_))) {
         return Err(Fault::Dropped);
     }
-    if !profile.generates && !outcomes.generated().is_empty() {
+    let is_released = |kind: GeneratedKind| kind == GeneratedKind::Released;
+    let kinds = || outcomes.generated().iter().map(|(_, made)| made.kind);
+    if !profile.generates && !kinds().all(is_released) {
         return Err(Fault::Generated);
+    }
+    let has_held = outcomes.verdicts().contains(&Verdict::Hold) || kinds().any(is_released);
+    if has_held && !profile.holds {
+        return Err(Fault::Held);
     }
     if !profile.replaces && !outcomes.replaced().is_empty() {
         return Err(Fault::Replaced);

@@ -10,7 +10,6 @@ mod reject;
 pub mod sources;
 #[cfg(test)]
 mod tests;
-mod values;
 mod walk;
 
 use crate::bucket::Bucket;

@@ -25,6 +25,11 @@ pub trait Function: Send {
     /// Lets time pass: what has waited long enough happens, packets and messages that are due are made.
     fn elapse(&mut self, now: Time, outcomes: &mut Outcomes);
 
+    /// The packets that wait in it.
+    fn waiting(&self) -> Waiting {
+        Waiting::default()
+    }
+
     /// What would become of a packet; nothing changes.
     fn ask(&self, now: Time, direction: Direction, packet: &Packet<'_>) -> Answer;
 
@@ -40,6 +45,15 @@ pub trait Function: Send {
 
     /// The rule with this number in its user's words, such as `edge.iptables line 14, --dport 23 -j DROP`.
     fn rule_in_words(&self, rule: u32) -> Option<String>;
+}
+
+/// Packets that wait in a function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// How many.
+    pub packets: u64,
+    /// When the next of them is to go on, by [`Function::elapse`]; none: when there is nothing to wait for.
+    pub next: Option<Time>,
 }
 
 /// What would become of a packet.

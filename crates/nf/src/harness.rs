@@ -5,6 +5,7 @@
 //! ours are.
 
 mod dialogue;
+mod held;
 mod scramble;
 #[cfg(test)]
 mod tests;
@@ -89,6 +90,8 @@ pub struct Proof {
     pub generated: usize,
     /// Messages that were handed out.
     pub handed_out: usize,
+    /// Packets that waited.
+    pub held: usize,
 }
 
 /// Packets of a state scope that are asked of functions of their own: making one may cost.
@@ -148,13 +151,16 @@ pub fn verify<F: Function>(
     alone(&make, inputs, profile.state, &same)?;
     carried(&make, inputs, (&seen, &counts), &mut random)?;
     asked(&make, inputs, &seen)?;
+    held::come_back(&mut make(), inputs)?;
+    let verdicts = || seen.iter().map(|one| one.verdict);
     Ok(Proof {
         packets: inputs.len(),
-        dropped: seen.iter().filter(|one| one.verdict != Verdict::Pass).count(),
+        dropped: verdicts().filter(|verdict| matches!(verdict, Verdict::Drop(_))).count(),
         patches: seen.iter().map(|one| one.patches.len()).sum(),
         events: seen.iter().map(|one| one.events.len()).sum(),
         generated: seen.iter().map(|one| one.generated.len()).sum(),
         handed_out: seen.iter().map(|one| one.handed_out.len()).sum(),
+        held: verdicts().filter(|verdict| *verdict == Verdict::Hold).count(),
     })
 }
 
@@ -210,7 +216,10 @@ fn packet_of(input: &Input) -> Option<Packet<'_>> {
 fn told(outcomes: &Outcomes, at: usize) -> Seen {
     let of = |number: u32| number as usize == at;
     let events = outcomes.events().iter().filter(|(number, _)| of(*number));
-    let generated = outcomes.generated().iter().filter(|(number, _)| of(*number));
+    // What comes back was decided at another packet; it is looked at by itself.
+    let is_new = |kind: GeneratedKind| kind != GeneratedKind::Released;
+    let generated =
+        outcomes.generated().iter().filter(|(number, made)| of(*number) && is_new(made.kind));
     let replaced = outcomes.replaced().iter().find(|(number, _)| of(*number));
     let handed_out = outcomes.handed_out().iter().filter(|(number, _)| of(*number));
     Seen {
@@ -310,7 +319,7 @@ fn asked<F: Function>(
             && seen[at] == wanted;
         let names_rule = match answer.verdict {
             Verdict::Drop(DropCause::Rule(rule)) => answer.rules.contains(&rule),
-            Verdict::Drop(DropCause::Full) | Verdict::Pass => true,
+            Verdict::Drop(DropCause::Full) | Verdict::Pass | Verdict::Hold => true,
         };
         if !is_true || !names_rule {
             let difference = Some(Box::new((seen[at].clone(), wanted)));

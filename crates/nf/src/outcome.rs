@@ -16,6 +16,8 @@ pub enum Verdict {
     Pass,
     /// It ends.
     Drop(DropCause),
+    /// It waits in the function, which gives it back as it came: as [`GeneratedKind::Released`].
+    Hold,
 }
 
 /// Why a packet ends in a function.
@@ -101,6 +103,10 @@ pub enum GeneratedKind {
     Hairpin,
     /// Asks a server whether it serves.
     HealthProbe,
+    /// Tells the sender of a packet that went too far, by ICMP.
+    TimeExceeded,
+    /// No new packet: one that has waited in the function goes on.
+    Released,
 }
 
 impl GeneratedKind {
@@ -112,7 +118,15 @@ impl GeneratedKind {
             Self::TcpReset => "tcp_reset",
             Self::Hairpin => "hairpin",
             Self::HealthProbe => "health_probe",
+            Self::TimeExceeded => "time_exceeded",
+            Self::Released => "released",
         }
+    }
+
+    /// Is it an ICMP error, of which there may be so many in a second (RFC 1812 section 4.3.2.8)?
+    #[must_use]
+    pub const fn is_icmp_error(self) -> bool {
+        matches!(self, Self::Unreachable | Self::TimeExceeded)
     }
 }
 
@@ -162,8 +176,13 @@ impl Outcomes {
 
     /// Ends a packet of the batch.
     pub fn drop_packet(&mut self, packet: usize, cause: DropCause) {
-        if let Some(verdict) = self.verdicts.get_mut(packet) {
-            *verdict = Verdict::Drop(cause);
+        self.decide(packet, Verdict::Drop(cause));
+    }
+
+    /// Says what becomes of a packet of the batch.
+    pub fn decide(&mut self, packet: usize, verdict: Verdict) {
+        if let Some(place) = self.verdicts.get_mut(packet) {
+            *place = verdict;
         }
     }
 

@@ -157,6 +157,8 @@ pub struct Profile {
     pub state: StateScope,
     /// G: does it make packets?
     pub generates: bool,
+    /// May packets wait in it?
+    pub holds: bool,
     /// O: does the order of packets of different flows matter?
     pub is_ordered: bool,
     /// X: can its effects be taken back?
@@ -181,6 +183,7 @@ impl Profile {
         effects_are_sums: true,
         state: StateScope::Packet,
         generates: false,
+        holds: false,
         is_ordered: false,
         is_transactional: false,
         takes_super_frames: true,

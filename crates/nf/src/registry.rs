@@ -5,6 +5,7 @@
 mod firewall;
 mod ids;
 mod monitor;
+mod qos;
 #[cfg(test)]
 mod tests;
 
@@ -48,8 +49,13 @@ pub const KINDS: &[BundledKind] = &[
     BundledKind { name: "firewall", make: firewall::make },
     BundledKind { name: "ids", make: ids::make_ids },
     BundledKind { name: "ips", make: ids::make_ips },
+    BundledKind { name: "marker", make: qos::marker },
     BundledKind { name: "monitor", make: monitor::make },
+    BundledKind { name: "policer", make: qos::policer },
 ];
+
+/// Kinds that run between two interfaces, and in no chain yet.
+const ALONE: [&str; 5] = ["balancer", "nat", "router", "shaper", "work"];
 
 /// What is known where a function runs, beside its configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,12 +90,14 @@ pub fn names() -> String {
 /// # Errors
 /// When there is no such kind, or its configuration is wrong.
 pub fn make(configuration: &Configuration, surroundings: &Surroundings) -> Made {
-    let kind = KINDS.iter().find(|kind| kind.name == configuration.kind).ok_or_else(|| {
-        ConfigError(format!(
-            "there is no bundled function '{}'; there are {}",
-            configuration.kind,
-            names()
-        ))
+    let wanted = configuration.kind.as_str();
+    let kind = KINDS.iter().find(|kind| kind.name == wanted).ok_or_else(|| {
+        if ALONE.contains(&wanted) {
+            return ConfigError(format!(
+                "a {wanted} stands in no chain yet: run `catena nf run {wanted}` between two interfaces"
+            ));
+        }
+        ConfigError(format!("there is no bundled function '{wanted}'; there are {}", names()))
     })?;
     (kind.make)(&configuration.config, surroundings).map_err(|ConfigError(what)| {
         ConfigError(format!("the {}'s configuration: {what}", kind.name))

@@ -1,9 +1,12 @@
-//! What a rule set says as a whole: no chain leads back to itself, none leads too deep, and no packet has to be
-//! held against rules without end.
+//! What a document is before its words are known, and what a rule set says as a whole: no chain leads back to itself,
+//! none leads too deep, and no packet has to be held against rules without end.
 
+use crate::error::RuleError;
+use crate::options::ReadOptions;
 use crate::refusal::Refusal;
 use crate::rule_set::{Chain, ChainIndex, Verdict};
 use catena_model::limits::{FUNCTION_CONFIG_BYTES_MAX, FUNCTION_RULES_MAX};
+use serde::de::DeserializeOwned;
 
 /// Chains that may lead one into the other, as nftables allows (`NFT_JUMP_STACK_SIZE`).
 pub(crate) const DEPTH_MAX: usize = 16;
@@ -27,6 +30,26 @@ pub(crate) fn bytes(text: &str) -> Result<(), Refusal> {
     }
     let what = format!("it has {} bytes of at most {FUNCTION_CONFIG_BYTES_MAX}", text.len());
     Err(Refusal::wrong(what, "split it among several functions"))
+}
+
+/// Reads a configuration in YAML or JSON; `kind` is the function whose page of the book lists its keys.
+pub(crate) fn document<T: DeserializeOwned>(
+    text: &str,
+    file: &str,
+    kind: &str,
+) -> Result<T, RuleError> {
+    let options = ReadOptions { file: file.to_owned(), ..ReadOptions::default() };
+    bytes(text).map_err(|refusal| refusal.at(0, &options))?;
+    serde_norway::from_str(text).map_err(|error| {
+        let line = error.location().map_or(0, |location| location.line());
+        let advice = format!(
+            "correct it; the page «{kind}» of the book lists the keys and what they may be"
+        );
+        let told = error.to_string();
+        // The line is told in front, as everywhere.
+        let what = told.rsplit_once(" at line ").map_or(told.as_str(), |(what, _)| what);
+        Refusal::wrong(what, advice).at(u32::try_from(line).unwrap_or(0), &options)
+    })
 }
 
 /// Refuses more rules than a function may have.

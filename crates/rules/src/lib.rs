@@ -15,12 +15,17 @@ pub mod iptables;
 pub mod nat;
 pub mod nft;
 pub mod options;
+pub mod qos;
 mod refusal;
+pub mod router;
 pub mod rule_set;
+mod scalars;
 pub mod snort;
+pub mod work;
 
 pub use error::{Lint, LintKind, Remark, RuleError, Skipped};
 pub use options::{ReadOptions, Side, Unsupported};
+pub use scalars::Dscp;
 
 use rule_set::{Families, RuleSet};
 

@@ -207,13 +207,7 @@ impl Default for NatTimeouts {
 /// # Errors
 /// When it is malformed, with its line; or when it contradicts itself, with the entries that do.
 pub fn read(text: &str, file: &str) -> Result<NatConfig, RuleError> {
-    let options = ReadOptions { file: file.to_owned(), ..ReadOptions::default() };
-    check::bytes(text).map_err(|refusal| refusal.at(0, &options))?;
-    let config: NatConfig = serde_norway::from_str(text).map_err(|error| {
-        let line = error.location().map_or(0, |location| location.line());
-        let advice = "correct it; the page «NAT» of the book lists the keys and what they may be";
-        Refusal::wrong(error.to_string(), advice).at(u32::try_from(line).unwrap_or(0), &options)
-    })?;
+    let config: NatConfig = check::document(text, file, "NAT")?;
     config.check(file)?;
     Ok(config)
 }

@@ -11,7 +11,7 @@
 
 mod keys;
 mod matches;
-mod names;
+pub(crate) mod names;
 mod objects;
 mod sets;
 mod statements;

@@ -85,6 +85,17 @@ pub struct Messages {
     pub refused: u64,
 }
 
+/// Packets that wait in the function, or have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Held {
+    /// All that had to wait.
+    pub held: u64,
+    /// Those that have gone on; they are no created ones.
+    pub released: u64,
+    /// Those that wait, as the function says.
+    pub waiting: u64,
+}
+
 /// The account of a function that runs alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
@@ -96,7 +107,9 @@ pub struct Account {
     pub sent: Sides,
     /// Packets that ended.
     pub dropped: Drops,
-    /// Received and created less sent and dropped: what nobody can explain.
+    /// Packets that wait in the function, or have.
+    pub held: Held,
+    /// Received and created less sent, dropped and waiting: what nobody can explain.
     pub unaccounted: i128,
     /// Frames that the kernel had no slot for; nobody has seen them, and they are in no other number.
     pub ring_full: Sides,
@@ -118,6 +131,7 @@ pub(crate) struct Tally {
     pub(crate) errors_withheld: u64,
     pub(crate) events: u64,
     pub(crate) messages: Messages,
+    pub(crate) held: Held,
     created: BTreeMap<GeneratedKind, u64>,
     /// By the rule's number, which is the function's own word.
     rules: BTreeMap<u32, u64>,
@@ -134,6 +148,7 @@ impl Default for Tally {
             errors_withheld: 0,
             events: 0,
             messages: Messages::default(),
+            held: Held::default(),
             created: BTreeMap::new(),
             rules: BTreeMap::new(),
             function_full: 0,
@@ -172,8 +187,10 @@ impl Tally {
         };
         let created: BTreeMap<&'static str, u64> =
             self.created.iter().map(|(kind, packets)| (kind.name(), *packets)).collect();
+        let held = Held { waiting: function.waiting().packets, ..self.held };
         let came = i128::from(self.received.total()) + i128::from(created.values().sum::<u64>());
-        let went = i128::from(self.sent.total()) + i128::from(dropped.total());
+        let ended = self.sent.total() + dropped.total();
+        let went = i128::from(ended) + i128::from(held.waiting);
         let mut counts = Vec::new();
         function.report(&mut counts);
         let counts = (0..).zip(counts);
@@ -187,6 +204,7 @@ impl Tally {
             created,
             sent: self.sent,
             dropped,
+            held,
             unaccounted: came - went,
             ring_full,
             errors_withheld: self.errors_withheld,

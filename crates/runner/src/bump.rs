@@ -13,6 +13,7 @@ use crate::taken::Taken;
 use catena_io::{Buffer, BufferPool, Port, Received};
 use catena_model::DropReason;
 use catena_nf::bucket::{Bucket, ICMP_ERRORS};
+use catena_nf::function::Waiting;
 use catena_nf::outcome::{GeneratedKind, HandedOutKind, Outcomes, Verdict};
 use catena_nf::packet::{Direction, Metadata, Time};
 use catena_nf::{Function, carry_out, check};
@@ -167,6 +168,11 @@ impl<P: Port, F: Function + ?Sized> Bump<P, F> {
             turn.errors[index(side)] = received.socket_error;
         }
         Ok(turn)
+    }
+
+    /// The packets that wait in the function.
+    pub fn waiting(&self) -> Waiting {
+        self.function.waiting()
     }
 
     /// Lets the function's time pass.
@@ -366,11 +372,14 @@ impl<P: Port, F: Function + ?Sized> Bump<P, F> {
     /// whoever ask for one.
     fn generate(&mut self, now: Time) {
         for (_, made) in self.outcomes.generated() {
-            if made.kind == GeneratedKind::Unreachable && !self.errors.take(&ICMP_ERRORS, now) {
+            if made.kind.is_icmp_error() && !self.errors.take(&ICMP_ERRORS, now) {
                 self.tally.errors_withheld += 1;
                 continue;
             }
-            self.tally.create(made.kind);
+            match made.kind {
+                GeneratedKind::Released => self.tally.held.released += 1,
+                kind => self.tally.create(kind),
+            }
             let Some(mut buffer) = self.pool.take() else {
                 self.tally.end(DropReason::BuffersExhausted, 1);
                 continue;
@@ -392,6 +401,10 @@ impl<P: Port, F: Function + ?Sized> Bump<P, F> {
             match asked {
                 Some(Verdict::Drop(cause)) => {
                     self.tally.end_by(*cause, taken.packets.into());
+                    self.pool.put(taken.buffer);
+                }
+                Some(Verdict::Hold) => {
+                    self.tally.held.held += u64::from(taken.packets);
                     self.pool.put(taken.buffer);
                 }
                 Some(Verdict::Pass) | None => self.leaving[index(exit)].push(taken.buffer),

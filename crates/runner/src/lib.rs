@@ -14,7 +14,7 @@ mod ports;
 mod run;
 mod taken;
 
-pub use account::{Account, Drops, Messages, RuleDrops, RuleLine, Sides};
+pub use account::{Account, Drops, Held, Messages, RuleDrops, RuleLine, Sides};
 pub use bump::{BATCH_FRAMES_MAX, Bump, Turn};
 pub use catena_io::PacketRing;
 pub use clock::Clock;

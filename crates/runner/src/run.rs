@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::error::RunError;
 use catena_io::{Poller, Port};
 use catena_nf::Function;
+use catena_nf::function::Waiting;
 use catena_nf::packet::Time;
 use catena_rules::Side;
 use std::fs::File;
@@ -37,6 +38,29 @@ pub enum News {
     },
 }
 
+/// How long nothing is to be done, if no packet comes: until what waits goes on, or time is told again.
+fn wait(waiting: Waiting, now: Time) -> Duration {
+    waiting.next.map_or(TICK, |next| TICK.min(Duration::from_nanos(next.since(now))))
+}
+
+/// Lets go on what has waited long enough, before what comes.
+fn release<P: Port, F: Function + ?Sized>(
+    bump: &mut Bump<P, F>,
+    now: Time,
+) -> Result<(), RunError> {
+    let mut before = bump.waiting();
+    while before.next.is_some_and(|next| next <= now) {
+        bump.elapse(now)?;
+        let after = bump.waiting();
+        if after == before {
+            // It gives nothing back now, whatever it has told.
+            break;
+        }
+        before = after;
+    }
+    Ok(())
+}
+
 /// Runs a function by a clock until `stop` can be read; tells its account, beside the function, whenever `ask`
 /// can be. What the function is to say at its end is [`Bump::conclude`]'s.
 ///
@@ -57,10 +81,11 @@ pub fn run<P: Port, F: Function + ?Sized>(
     poller.add(&ask, TOKEN_ASK)?;
     let mut ready = Vec::new();
     let mut ticked = Time::default();
-    let mut wait = Duration::ZERO;
+    let mut rest = Duration::ZERO;
     loop {
-        poller.wait(Some(wait), &mut ready)?;
+        poller.wait(Some(rest), &mut ready)?;
         let now = clock.now();
+        release(bump, now)?;
         let turn = bump.turn(now)?;
         for (side, error) in [Side::In, Side::Out].into_iter().zip(turn.errors) {
             if let Some(errno) = error {
@@ -79,7 +104,7 @@ pub fn run<P: Port, F: Function + ?Sized>(
         if ready.contains(&TOKEN_STOP) {
             return Ok(());
         }
-        wait = if turn.frames > 0 { Duration::ZERO } else { TICK };
+        rest = if turn.frames > 0 { Duration::ZERO } else { wait(bump.waiting(), now) };
     }
 }
 

@@ -105,6 +105,35 @@ fn what_passes_goes_on_and_what_is_denied_ends_on_its_path() {
     }
 }
 
+/// A marker or a policer of these classes.
+fn classes(kind: &str, text: &str) -> Configuration {
+    let config = serde_json::json!({"file": {"name": "classes.yaml", "text": text}});
+    Configuration { kind: kind.into(), config: config.to_string() }
+}
+
+#[test]
+fn what_is_marked_goes_on_and_what_is_out_of_profile_ends_on_its_path() {
+    for make in [packet, packet_v6] {
+        let mut town = with_chain(Encapsulation::Nsh, &[&["v1"], &["v2"]]);
+        let sent = make(&town, CHAINED_PORT).frame();
+        let view = FrameView::parse(&sent).unwrap();
+        let bytes = view.end - u32::from(view.l3_offset);
+        let police = format!("{{srtcm: {{cir: 8bit, cbs: {bytes}, ebs: 0}}}}");
+        let police = format!("classes: [{{name: voice, match: {{dscp: ef}}, police: {police}}}]");
+        let mark = "classes: [{name: udp, match: {protocol: udp}, mark: ef}]";
+        for (name, kind, text) in [("v1", "marker", mark), ("v2", "policer", &police)] {
+            town.bundled.insert((name.to_owned(), String::new()), classes(kind, text));
+        }
+        let mut rig = Rig::new(town);
+        rig.send("S", &sent);
+        let came = rig.take("D");
+        assert_eq!(came.len(), 1);
+        assert_eq!(FrameView::parse(&came[0]).unwrap().varying.dscp, 46);
+        rig.send("S", &sent);
+        assert_eq!((rig.take("D").len(), rig.inside()), (0, 0), "the bucket is empty");
+    }
+}
+
 #[test]
 fn who_is_rejected_is_told_as_ordinary_traffic() {
     for make in [packet, packet_v6] {

@@ -68,7 +68,7 @@ pub static FIELDS: [Field; 2] = [
 ];
 
 /// Named code points (registry of RFC 2474, with RFC 2597, 3246, 5865 and 8622).
-const CODE_POINTS: [(&str, u8); 23] = [
+pub const CODE_POINTS: [(&str, u8); 23] = [
     ("cs0", 0),
     ("le", 1),
     ("cs1", 8),

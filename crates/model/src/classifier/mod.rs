@@ -6,6 +6,6 @@ mod field;
 mod field_match;
 mod flow_match;
 
-pub use field::{FIELDS, Field};
+pub use field::{CODE_POINTS, FIELDS, Field};
 pub use field_match::{FieldError, FieldMatch, FieldWord};
 pub use flow_match::FlowMatch;

@@ -2,59 +2,10 @@
 
 use super::program::{Program, subjects};
 use crate::profile::{FieldSet, Meta, Profile, StateScope};
+use crate::subject::reads;
 use catena_rules::condition::Subject;
 use catena_rules::rule_set::{Statement, Verdict};
 use catena_wire::field::Field;
-
-/// What says which connection a packet belongs to, whether it fits there, and whether its checksum, which
-/// covers all of it, is right.
-const TRACKED: [Field; 21] = [
-    Field::EtherType,
-    Field::Length,
-    Field::FragmentFlags,
-    Field::FragmentOffset,
-    Field::Protocol,
-    Field::Source,
-    Field::Destination,
-    Field::SourcePort,
-    Field::DestinationPort,
-    Field::Sequence,
-    Field::Acknowledgment,
-    Field::TcpFlags,
-    Field::Window,
-    Field::UrgentPointer,
-    Field::TcpOptions,
-    Field::UpperChecksum,
-    Field::IcmpType,
-    Field::IcmpCode,
-    Field::IcmpIdentifier,
-    Field::IcmpSequence,
-    Field::Payload,
-];
-
-/// What a subject reads, of which these bits decide.
-fn reads(subject: Subject, mask: u128, set: FieldSet) -> FieldSet {
-    // Where a field is, what comes before it says.
-    let upper = |set: FieldSet| set.with(Field::Protocol).with(Field::FragmentOffset);
-    match subject {
-        Subject::Field(field) => {
-            let set = set.with_bits(field, mask);
-            let is_upper = Field::SourcePort <= field && field <= Field::Payload;
-            if is_upper { upper(set) } else { set }
-        }
-        Subject::Version => set.with(Field::EtherType),
-        Subject::PacketBytes => set.with(Field::Length),
-        Subject::IsLaterFragment => set.with(Field::FragmentOffset),
-        Subject::CameIn => set.with_meta(Meta::InPort),
-        Subject::State => TRACKED
-            .iter()
-            .fold(set, |set, field| set.with(*field))
-            .with_meta(Meta::ConnectionState)
-            .with_meta(Meta::ReceivedAt),
-        Subject::TcpOption(_) => upper(set).with(Field::TcpOptions),
-        Subject::IcmpMessage => upper(set).with(Field::IcmpType).with(Field::IcmpCode),
-    }
-}
 
 /// Reads it.
 pub(super) fn of(program: &Program) -> Profile {

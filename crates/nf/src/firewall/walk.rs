@@ -3,8 +3,8 @@
 
 use super::lookup::Lookup;
 use super::program::{Chain, Compiled, Final, Program, RuleNumber};
-use super::values::value;
 use crate::packet::{Direction, Packet};
+use crate::subject::value;
 use catena_rules::condition::{Subject, TupleCondition, are_in, values_of};
 use catena_rules::rule_set::{MapEntry, Statement, Verdict, VerdictMap};
 use catena_wire::frame::Network;

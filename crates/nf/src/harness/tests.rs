@@ -1,7 +1,7 @@
 //! A function that tells the truth of itself is verified, and each kind of liar is caught.
 
 use super::*;
-use crate::function::{Answer, StateEntry};
+use crate::function::{Answer, StateEntry, Waiting};
 use crate::outcome::{Event, Part};
 use crate::profile::{FieldSet, Profile};
 use catena_wire::field::Field;
@@ -22,6 +22,10 @@ enum Habit {
     Denies,
     /// Keeps its count to itself.
     ForgetsWhatItCounted,
+    /// Lets packets wait for ever.
+    Keeps,
+    /// Gives back something else than what waited.
+    GivesBackAnother,
 }
 
 #[derive(Clone)]
@@ -30,11 +34,12 @@ struct Planted {
     profile: Profile,
     met: BTreeMap<Vec<u8>, u64>,
     count: RuleCount,
+    kept: u64,
 }
 
 impl Planted {
     fn new(habit: Habit, profile: Profile) -> Self {
-        Self { habit, profile, met: BTreeMap::new(), count: RuleCount::default() }
+        Self { habit, profile, met: BTreeMap::new(), count: RuleCount::default(), kept: 0 }
     }
 
     fn is_odd(packet: &Packet<'_>) -> bool {
@@ -66,6 +71,10 @@ impl Function for Planted {
             let rule = DropCause::Rule(0);
             match self.habit {
                 Habit::Nothing | Habit::ForgetsWhatItCounted => {}
+                Habit::Keeps | Habit::GivesBackAnother => {
+                    outcomes.decide(at, Verdict::Hold);
+                    self.kept += 1;
+                }
                 Habit::WritesTtl => {
                     if Field::Ttl.read(packet.frame, &packet.view).is_some() {
                         outcomes.patch(at, Patch::of(Field::Ttl, 9));
@@ -102,6 +111,16 @@ impl Function for Planted {
 
     fn elapse(&mut self, _now: Time, outcomes: &mut Outcomes) {
         outcomes.begin(0);
+        if self.habit == Habit::GivesBackAnother && self.kept > 0 {
+            self.kept -= 1;
+            let made = (0, GeneratedKind::Released, Direction::Forward);
+            outcomes.generate(made, 60, |_| Some(60));
+        }
+    }
+
+    fn waiting(&self) -> Waiting {
+        let gives_back = self.habit == Habit::GivesBackAnother && self.kept > 0;
+        Waiting { packets: self.kept, next: gives_back.then_some(Time::default()) }
     }
 
     fn ask(&self, now: Time, direction: Direction, packet: &Packet<'_>) -> Answer {
@@ -219,6 +238,9 @@ fn each_kind_of_liar_is_caught() {
         ),
         (Habit::Denies, drops, Fault::Asked),
         (Habit::ForgetsWhatItCounted, open(), Fault::NotCarried),
+        (Habit::Keeps, open(), Fault::Held),
+        (Habit::Keeps, Profile { holds: true, ..open() }, Fault::NotReleased),
+        (Habit::GivesBackAnother, Profile { holds: true, ..open() }, Fault::NotReleased),
     ];
     for (habit, profile, fault) in cases {
         assert_eq!(prove(habit, profile), Err(fault), "{habit:?}");

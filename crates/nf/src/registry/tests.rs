@@ -23,12 +23,18 @@ fn each_kind_is_made_of_its_configuration() {
     });
     let to_collector = r#"{"ipfix": "[2001:db8::1]:4739"}"#;
     let alerts = ids_rules("alert tcp any any -> any 80 (sid:1;)");
+    let classes = |text: &str| {
+        serde_json::json!({"file": {"name": "classes.yaml", "text": text}}).to_string()
+    };
+    let police = "classes: [{name: all, police: {srtcm: {cir: 1mbit, cbs: 1500, ebs: 0}}}]";
     for (kind, config, drops, collector) in [
         ("firewall", config.to_string(), true, None),
         ("ids", alerts.clone(), false, None),
         ("ips", alerts, true, None),
         ("monitor", r#"{"domain": 7}"#.to_owned(), false, None),
         ("monitor", to_collector.to_owned(), false, Some("[2001:db8::1]:4739".to_owned())),
+        ("marker", classes("classes: [{name: all, mark: ef}]"), false, None),
+        ("policer", classes(police), true, None),
     ] {
         let configuration = Configuration { kind: kind.into(), config };
         let made = make(&configuration, &Surroundings::default()).unwrap();
@@ -43,7 +49,14 @@ fn what_is_wrong_is_told_in_its_writers_words() {
         serde_json::json!({"file": {"name": "edge.iptables", "text": text}}).to_string()
     };
     for (kind, config, parts) in [
-        ("oracle", "{}".to_owned(), ["'oracle'", "firewall, ids, ips, monitor"]),
+        ("proxy", "{}".to_owned(), ["'proxy'", "firewall, ids, ips, marker, monitor, policer"]),
+        ("router", "{}".to_owned(), ["stands in no chain yet", "`catena nf run router`"]),
+        (
+            "marker",
+            serde_json::json!({"file": {"name": "m.yaml", "text": "classes:\n- {name: a, mark: x}"}})
+                .to_string(),
+            ["m.yaml line 2", "code point"],
+        ),
         ("firewall", "{}".to_owned(), ["missing field `file`", "page of this function"]),
         (
             "firewall",

@@ -6,6 +6,7 @@
 mod balancer;
 mod collector;
 mod firewall;
+mod forwarding;
 mod ids;
 mod ids_reading;
 mod monitor;

@@ -1,10 +1,10 @@
 //! Prefixes and ports as configurations write them. Knows their words; refuses to know what they are for.
 
+use crate::scalars;
 use catena_wire::scalar::{PortRange, ScalarError};
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
 
 /// The ports above those of services (RFC 6335 section 6).
 pub(super) fn unprivileged() -> PortRange {
@@ -27,25 +27,12 @@ impl<'de> Deserialize<'de> for Prefix {
 }
 
 fn read_prefix(text: &str) -> Result<Ipv4Net, String> {
-    let address = text.split_once('/').map_or(text, |(address, _)| address);
-    if matches!(address.parse(), Ok(IpAddr::V6(_))) {
-        return Err(format!(
-            "'{text}' is of IPv6, which is not translated; 'ipv6' says what it may"
-        ));
+    match scalars::prefix(text)? {
+        IpNet::V4(net) => Ok(net),
+        IpNet::V6(_) => {
+            Err(format!("'{text}' is of IPv6, which is not translated; 'ipv6' says what it may"))
+        }
     }
-    if let Ok(one) = text.parse::<Ipv4Addr>() {
-        return Ok(Ipv4Net::from(one));
-    }
-    let net: Ipv4Net = text
-        .parse()
-        .map_err(|_| format!("'{text}' is no address and no prefix, such as 10.0.1.0/24"))?;
-    if net.addr() != net.network() {
-        let (net, one) = (net.trunc(), net.addr());
-        return Err(format!(
-            "'{text}' is no prefix: say {net} for all of it, or {one} for one host"
-        ));
-    }
-    Ok(net)
 }
 
 pub(super) fn prefix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ipv4Net, D::Error> {
@@ -76,10 +63,7 @@ impl Visitor<'_> for Ports {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<PortRange, E> {
-        let (first, last) = text.split_once('-').unwrap_or((text, text));
-        let port = |digits: &str| digits.trim().parse::<u16>().ok().filter(|port| *port > 0);
-        let range = port(first).zip(port(last));
-        let range = range.and_then(|(first, last)| PortRange::new(first, last).ok());
+        let range = scalars::ports(text);
         range.ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
     }
 }

@@ -1,10 +1,10 @@
 //! Names of numbers, as nft has them. Knows the lists; refuses to know where they are used.
 
 /// Names and what they stand for.
-pub(super) type Names = &'static [(&'static str, u128)];
+pub(crate) type Names = &'static [(&'static str, u128)];
 
 /// Protocols, as `/etc/protocols` names them.
-pub(super) const PROTOCOLS: Names = &[
+pub(crate) const PROTOCOLS: Names = &[
     ("ip", 0),
     ("hopopt", 0),
     ("icmp", 1),
@@ -191,7 +191,7 @@ pub(super) const PERIODS: Names =
     &[("second", 1), ("minute", 60), ("hour", 3_600), ("day", 86_400), ("week", 604_800)];
 
 /// What a name stands for.
-pub(super) fn number(names: Names, name: &str) -> Option<u128> {
+pub(crate) fn number(names: Names, name: &str) -> Option<u128> {
     names.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
 }
 

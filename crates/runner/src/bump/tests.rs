@@ -1,7 +1,7 @@
 //! Bumps between rings of this process: what comes out, in which shape, and an account that adds up.
 
 use super::*;
-use crate::account::Messages;
+use crate::account::{Held, Messages};
 use crate::clock::Clock;
 use crate::run::{News, run};
 use catena_io::{LocalPort, Offload, PartialChecksum, Segmentation, SegmentationKind};
@@ -13,6 +13,8 @@ use catena_nf::monitor::{Monitor, MonitorConfig};
 use catena_nf::outcome::{DropCause, Patch};
 use catena_nf::packet::Packet;
 use catena_nf::profile::Profile;
+use catena_nf::shaper::Shaper;
+use catena_rules::qos::{self, QosKind};
 use catena_rules::rule_set::Families;
 use catena_rules::{ReadOptions, iptables};
 use catena_wire::field::Field;
@@ -267,6 +269,9 @@ impl Function for Puppet {
             if self.drops {
                 outcomes.drop_packet(at, DropCause::Full);
             }
+            if self.profile.holds {
+                outcomes.decide(at, Verdict::Hold);
+            }
         }
     }
 
@@ -338,6 +343,43 @@ fn packets_that_a_function_has_no_room_for_are_told_apart() {
     bench.turn();
     let account = bench.account();
     assert_eq!((account.dropped.function_full, account.dropped.total()), (1, 1));
+}
+
+#[test]
+fn packets_that_wait_are_in_the_account_until_they_go_on_or_find_no_room() {
+    // A byte in a millisecond, for packets of 60.
+    let text = "classes: [{name: all, shape: {rate: 8kbit, burst: 60, queue: 120}}]";
+    let config = qos::read(text, "edge.yaml", QosKind::Shaper).unwrap();
+    let mut bench: Bench = Bench::of(Box::new(Shaper::new(&config)));
+    let frames: Vec<Vec<u8>> = (81..86).map(|port| tcp(port, 20)).collect();
+    frames.iter().for_each(|frame| bench.send(Side::In, frame, Offload::default()));
+    bench.turn();
+    let leaves = |number: u64| Time(1_000_000_000 + number * 60_000_000);
+    for number in 0..3 {
+        let came: Vec<Vec<u8>> =
+            bench.came(Side::Out).into_iter().map(|(frame, _)| frame).collect();
+        assert_eq!(came, [frames[number as usize].clone()], "in its order, as it was");
+        let account = bench.account();
+        let waiting = 2 - number;
+        assert_eq!(account.held, Held { held: 2, released: number, waiting });
+        assert_eq!((account.sent.at_out, account.dropped.function_full), (1 + number, 2));
+        assert!(account.created.is_empty());
+        let next = (waiting > 0).then(|| leaves(number + 1));
+        assert_eq!(bench.bump.waiting(), Waiting { packets: waiting, next });
+        bench.bump.elapse(Time(leaves(number + 1).0 - 1)).unwrap();
+        assert!(bench.came(Side::Out).is_empty(), "not before its time");
+        bench.bump.elapse(leaves(number + 1)).unwrap();
+    }
+    assert_eq!(bench.account().unaccounted, 0);
+}
+
+#[test]
+fn a_packet_that_a_function_takes_and_forgets_is_unaccounted() {
+    let mut bench = puppet(Profile { holds: true, ..Profile::IDENTITY }, None, false);
+    bench.send(Side::In, &tcp(80, 20), Offload::default());
+    bench.turn();
+    let account = bench.bump.account();
+    assert_eq!((account.held.held, account.held.waiting, account.unaccounted), (1, 0, 1));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Error messages about a packet, RFC 792 and RFC 4443, as if the packet's destination sent them.
+//! Error messages about a packet, RFC 792 and RFC 4443, as if the packet's destination sent them, or from a router.
 //!
 //! Knows which packets nobody may answer with an error, and how much of a packet is quoted. Refuses to
 //! know what went wrong, where the message goes and how often one is sent.
@@ -53,6 +53,20 @@ impl Said {
     pub const fn unreachable_v4(code: u8) -> Self {
         let kind = IcmpV4Type::DESTINATION_UNREACHABLE.0;
         Self { kind, code, rest: 0, longest: IPV4_MESSAGE_BYTES_MAX }
+    }
+
+    /// Time to live exceeded in transit over IPv4 (RFC 792).
+    #[must_use]
+    pub const fn time_exceeded_v4() -> Self {
+        let kind = IcmpV4Type::TIME_EXCEEDED.0;
+        Self { kind, code: 0, rest: 0, longest: IPV4_MESSAGE_BYTES_MAX }
+    }
+
+    /// Hop limit exceeded in transit over IPv6 (RFC 4443 section 3.3).
+    #[must_use]
+    pub const fn time_exceeded_v6() -> Self {
+        let kind = IcmpV6Type::TIME_EXCEEDED.0;
+        Self { kind, code: 0, rest: 0, longest: IPV6_MTU_MIN as usize }
     }
 
     /// Destination unreachable over IPv6 (RFC 4443 section 3.1), by this code.
@@ -125,8 +139,17 @@ impl<'f> ErrorMessage<'f> {
     ///
     /// None: `into` has less than [`FRAME_BYTES_MAX`] bytes.
     #[must_use]
-    pub fn emit(
+    pub fn emit(&self, said: Said, macs: (MacAddr, MacAddr), into: &mut [u8]) -> Option<usize> {
+        self.emit_from(self.view.flow?.destination, said, macs, into)
+    }
+
+    /// The same, from an address of whoever says it (RFC 1812 section 4.3.2.4, RFC 4443 section 2.2).
+    ///
+    /// None: the address is of the other version of IP, or `into` has less than [`FRAME_BYTES_MAX`] bytes.
+    #[must_use]
+    pub fn emit_from(
         &self,
+        address: IpAddr,
         said: Said,
         (from, to): (MacAddr, MacAddr),
         into: &mut [u8],
@@ -137,13 +160,12 @@ impl<'f> ErrorMessage<'f> {
         link.get_mut(..ADDRESSES_BYTES / 2)?.copy_from_slice(&to.0);
         link.get_mut(ADDRESSES_BYTES / 2..ADDRESSES_BYTES)?.copy_from_slice(&from.0);
         let message = into.get_mut(link_bytes..)?;
-        let flow = self.view.flow?;
-        let length = match (flow.source, flow.destination) {
-            (IpAddr::V4(sender), IpAddr::V4(destination)) => {
-                self.emit_v4(said, (destination, sender), message)?
+        let length = match (address, self.view.flow?.source) {
+            (IpAddr::V4(address), IpAddr::V4(sender)) => {
+                self.emit_v4(said, (address, sender), message)?
             }
-            (IpAddr::V6(sender), IpAddr::V6(destination)) => {
-                self.emit_v6(said, (destination, sender), message)?
+            (IpAddr::V6(address), IpAddr::V6(sender)) => {
+                self.emit_v6(said, (address, sender), message)?
             }
             _ => return None,
         };

@@ -21,7 +21,7 @@ use catena_model::account::{Created, Volume};
 use catena_nf::bucket::ICMP_ERRORS;
 use catena_nf::carry_out;
 use catena_nf::function::Answer;
-use catena_nf::outcome::{DropCause, Generated, GeneratedKind, Outcomes, Patch, Verdict as Says};
+use catena_nf::outcome::{DropCause, Generated, Outcomes, Patch, Verdict as Says};
 use catena_nf::packet::{Direction, Metadata, Packet, Time};
 use catena_wire::field::UpperChecksum;
 use catena_wire::frame::Network;
@@ -218,6 +218,8 @@ fn settle(work: &mut Work, ends: Option<DropReason>, context: &mut Context<'_>) 
 const fn reason_of(says: Says) -> Option<DropReason> {
     match says {
         Says::Pass => None,
+        // No packet waits here; kinds that let them wait stand in no chain (`registry::make`).
+        Says::Hold => Some(DropReason::FunctionFailed),
         Says::Drop(DropCause::Rule(_)) => Some(DropReason::FunctionDenied),
         Says::Drop(DropCause::Full) => Some(DropReason::FunctionFull),
     }
@@ -258,7 +260,7 @@ fn decide(batch: Batch<'_>, functions: &mut Functions, context: &mut Context<'_>
         }
         let rules = || match says {
             Says::Drop(DropCause::Rule(rule)) => vec![running.rule(*rule)],
-            Says::Drop(DropCause::Full) | Says::Pass => Vec::new(),
+            Says::Drop(DropCause::Full) | Says::Pass | Says::Hold => Vec::new(),
         };
         let ends = reason_of(*says);
         tell(work, rules, ends, context);
@@ -328,7 +330,7 @@ fn generate(
         if instance(&visit, context).is_none_or(|(_, local)| local.is_tap) {
             continue;
         }
-        let is_error = generated.kind == GeneratedKind::Unreachable;
+        let is_error = generated.kind.is_icmp_error();
         if is_error && !running.errors.take(&ICMP_ERRORS, Time(context.now_ns)) {
             running.errors_withheld += 1;
             continue;

@@ -170,6 +170,7 @@ impl Bench {
                 }
                 Ok(out)
             }
+            Verdict::Hold => unreachable!("no packet waits in it"),
         };
         Came { out, made: made(&outcomes) }
     }

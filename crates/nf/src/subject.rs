@@ -1,15 +1,67 @@
-//! What conditions ask of a packet, read from it. Knows subjects; refuses to judge values.
+//! What conditions ask of a packet, read from it, and which fields they read for that. Knows subjects; refuses to
+//! judge values.
 
 use crate::packet::{Direction, Packet};
+use crate::profile::{FieldSet, Meta};
 use catena_rules::condition::Subject;
 use catena_search::number;
 use catena_wire::field::Field;
 use catena_wire::frame::{Fragment, FrameView, Network};
 use catena_wire::scalar::IpProtocol;
 
+/// What says which connection a packet belongs to, whether it fits there, and whether its checksum, which
+/// covers all of it, is right.
+const TRACKED: [Field; 21] = [
+    Field::EtherType,
+    Field::Length,
+    Field::FragmentFlags,
+    Field::FragmentOffset,
+    Field::Protocol,
+    Field::Source,
+    Field::Destination,
+    Field::SourcePort,
+    Field::DestinationPort,
+    Field::Sequence,
+    Field::Acknowledgment,
+    Field::TcpFlags,
+    Field::Window,
+    Field::UrgentPointer,
+    Field::TcpOptions,
+    Field::UpperChecksum,
+    Field::IcmpType,
+    Field::IcmpCode,
+    Field::IcmpIdentifier,
+    Field::IcmpSequence,
+    Field::Payload,
+];
+
+/// What a subject reads beside what is in a set, where these bits of it decide.
+pub(crate) fn reads(subject: Subject, mask: u128, set: FieldSet) -> FieldSet {
+    // Where a field is, what comes before it says.
+    let upper = |set: FieldSet| set.with(Field::Protocol).with(Field::FragmentOffset);
+    match subject {
+        Subject::Field(field) => {
+            let set = set.with_bits(field, mask);
+            let is_upper = Field::SourcePort <= field && field <= Field::Payload;
+            if is_upper { upper(set) } else { set }
+        }
+        Subject::Version => set.with(Field::EtherType),
+        Subject::PacketBytes => set.with(Field::Length),
+        Subject::IsLaterFragment => set.with(Field::FragmentOffset),
+        Subject::CameIn => set.with_meta(Meta::InPort),
+        Subject::State => TRACKED
+            .iter()
+            .fold(set, |set, field| set.with(*field))
+            .with_meta(Meta::ConnectionState)
+            .with_meta(Meta::ReceivedAt),
+        Subject::TcpOption(_) => upper(set).with(Field::TcpOptions),
+        Subject::IcmpMessage => upper(set).with(Field::IcmpType).with(Field::IcmpCode),
+    }
+}
+
 /// The value of a subject; none: the packet has no such thing.
 #[inline]
-pub(super) fn value(packet: &Packet<'_>, direction: Direction, subject: Subject) -> Option<u128> {
+pub(crate) fn value(packet: &Packet<'_>, direction: Direction, subject: Subject) -> Option<u128> {
     let view = &packet.view;
     let read = |field: Field| field.read(packet.frame, view);
     match subject {
