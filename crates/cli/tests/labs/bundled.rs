@@ -202,7 +202,6 @@ fn a_rule_set_that_is_wrong_changes_nothing() {
         write(&DOCUMENT.replace("iptables}", "iptables, unsupported: skip}"));
         let planned = house.catena(&["plan", "-f", &file.display().to_string()]);
         let told = String::from_utf8_lossy(&planned.stderr).into_owned();
-        println!("plan: {:?} {told}", planned.status);
         assert!(told.contains("edge: edge.iptables line 3: left out, as the match u32"), "{told}");
         rules(folder.path(), PORTS[2]);
         write(&DOCUMENT.replace("bundled: firewall", "bundled: oracle"));
