@@ -2,16 +2,20 @@
 //!
 //! Knows which kinds there are and the form of their configurations. Refuses to know what a kind does.
 
+mod balancer;
 mod firewall;
 mod monitor;
+mod nat;
 #[cfg(test)]
 mod tests;
 
 use crate::Function;
 use catena_model::bundle::Configuration;
+use catena_model::resource::TupleMapping;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
+use std::net::IpAddr;
 
 /// A function that was made of its configuration.
 pub struct Bundled {
@@ -36,7 +40,26 @@ pub struct BundledKind {
 pub const KINDS: &[BundledKind] = &[
     BundledKind { name: "firewall", make: firewall::make },
     BundledKind { name: "monitor", make: monitor::make },
+    BundledKind { name: "nat", make: nat::make },
+    BundledKind { name: "balancer", make: balancer::make },
 ];
+
+type Translate = fn(&str) -> Result<Translations, ConfigError>;
+
+/// The kinds that translate addresses, with who reads that of their configurations.
+const TRANSLATORS: &[(&str, Translate)] =
+    &[("nat", nat::translations), ("balancer", balancer::translations)];
+
+/// What a function makes of addresses, as its configuration says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Translations {
+    /// How packets leave it, on the way forward.
+    pub mappings: Vec<TupleMapping>,
+    /// The addresses of its own in the network by which packets come to it.
+    pub at_ingress: Vec<IpAddr>,
+    /// The same in that by which they go.
+    pub at_egress: Vec<IpAddr>,
+}
 
 /// What is known where a function runs, beside its configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +81,15 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
+
+/// What a function of this configuration makes of addresses: nothing, for most kinds.
+///
+/// # Errors
+/// When its configuration is wrong.
+pub fn translations(configuration: &Configuration) -> Result<Translations, ConfigError> {
+    let translate = TRANSLATORS.iter().find(|(kind, _)| *kind == configuration.kind);
+    translate.map_or_else(|| Ok(Translations::default()), |(_, read)| read(&configuration.config))
+}
 
 /// The kinds that there are, for messages.
 #[must_use]

@@ -11,9 +11,9 @@ use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
 };
 use catena_model::resource::{
-    Chain, ChainGraph, ClassificationRule, Encapsulation, FailurePolicy, FixedIp, Instance,
-    InterfaceRef, IpFamily, Label, Network, OwnTraffic, Port, PortBounds, ServiceFunction, Subnet,
-    Transport, TupleMapping,
+    Chain, ChainGraph, ClassificationRule, Conduct, Encapsulation, FailurePolicy, FixedIp,
+    Instance, InterfaceRef, IpFamily, Label, Network, OwnTraffic, Port, PortBounds,
+    ServiceFunction, Subnet, Transport, TupleMapping,
 };
 use catena_model::slice::{Slice, TunnelId};
 use catena_model::{NodeName, ProjectId};
@@ -160,6 +160,7 @@ fn function(number: u32, dice: &mut Dice) -> ServiceFunction {
         mapping: mapping(dice),
         keeps_mac: dice.below(4) == 0,
         template: None,
+        conduct: Conduct::default(),
         number: dice.below(4),
         declared: Value::Null,
     }

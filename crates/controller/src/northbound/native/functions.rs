@@ -60,7 +60,7 @@ pub(super) async fn show(view: &View) -> Result<Response, Problem> {
     let function = view.intent.functions.get(&id).ok_or_else(Problem::gone)?;
     let counters = counters(view, function).await;
     // What is stored was checked, by whichever version stored it.
-    let remarks = bundled::check(function.template.as_ref()).await.unwrap_or_default();
+    let remarks = bundled::check(function.template.as_ref()).await.unwrap_or_default().remarks;
     view.told(&FunctionReport {
         remarks,
         counters,
@@ -95,12 +95,16 @@ pub(super) async fn patch(view: &View) -> Result<Response, Problem> {
     }
     check_hosts(view, template.as_ref().and_then(Option::as_ref))?;
     let id = find_function(view)?;
-    bundled::check(template.as_ref().and_then(Option::as_ref)).await?;
+    let checked = bundled::check(template.as_ref().and_then(Option::as_ref)).await?;
     let edit = move |function: ServiceFunction| {
+        let conduct = match &template {
+            Some(_) => checked.conduct,
+            None => function.conduct.clone(),
+        };
         let on_failure = on_failure.unwrap_or(function.on_failure);
         let keeps_mac = keeps_mac.unwrap_or(function.keeps_mac);
         let template = template.unwrap_or_else(|| function.template.clone());
-        ServiceFunction { on_failure, keeps_mac, template, ..function }
+        ServiceFunction { on_failure, keeps_mac, template, conduct, ..function }
     };
     view.told(&change(view, id, edit).await?)
 }
@@ -110,8 +114,9 @@ pub(super) async fn put(view: &View) -> Result<Response, Problem> {
     let FunctionSettings { on_failure, keeps_mac, template } = body(&view.call)?;
     check_hosts(view, template.as_ref())?;
     let id = find_function(view)?;
-    bundled::check(template.as_ref()).await?;
-    let edit = move |function| ServiceFunction { on_failure, keeps_mac, template, ..function };
+    let conduct = bundled::check(template.as_ref()).await?.conduct;
+    let edit =
+        move |function| ServiceFunction { on_failure, keeps_mac, template, conduct, ..function };
     view.told(&change(view, id, edit).await?)
 }
 
