@@ -11,6 +11,7 @@ mod bad_input;
 mod building;
 mod bump;
 mod bundled;
+mod bundled_nat;
 mod capture;
 mod chaos;
 mod clean_ends;

@@ -238,6 +238,11 @@ mod tests {
             "D" => Ok(vec![port(9, 1)]),
             "lonely" => Ok(vec![port(7, 2)]),
             "outer" => Ok(vec![port(6, 1)]),
+            "inside" => Ok(vec![port(9, 2)]),
+            "nat" => {
+                let bundled = |network| PortAt { is_bundled: true, ..port(4, network) };
+                Ok(vec![bundled(1), bundled(2)])
+            }
             "v1" | "v2" | "v3" => {
                 let device = name.as_bytes()[1] - b'0';
                 Ok(vec![port(device, 1), port(device, 2)])
@@ -274,6 +279,24 @@ mod tests {
             (port(3, 2).id, port(3, 1).id),
         ];
         assert_eq!(ports(steps), Ok(expected));
+    }
+
+    #[test]
+    fn a_bundled_function_of_two_networks_leads_from_the_one_to_a_destination_on_the_other() {
+        let steps = r#"[{"name": "v1", "direction": "same"}, {"name": "nat", "direction": "same"},
+                        {"name": "v2", "direction": "same"}]"#;
+        let to = |destination: &str| {
+            let document = ChainDocument { destination: destination.into(), ..document(steps) };
+            route(&document, &two_networks)
+        };
+        let route = to("inside").unwrap();
+        assert_eq!((route.source, route.destination), (port(8, 1).id, Some(port(9, 2).id)));
+        let ends = |at: usize| (route.functions[at][0].ingress, route.functions[at][0].egress);
+        assert_eq!(ends(0), (port(1, 1).id, port(1, 1).id));
+        assert_eq!(ends(1), (port(4, 1).id, port(4, 2).id));
+        assert_eq!(ends(2), (port(2, 2).id, port(2, 2).id));
+        let told = to("outer").unwrap_err().to_string();
+        assert!(told.contains("'outer' has no port on the network into which"), "{told}");
     }
 
     #[test]

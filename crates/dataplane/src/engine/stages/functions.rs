@@ -23,9 +23,11 @@ use catena_model::program::PROXY_MAC;
 use catena_nf::bucket::ICMP_ERRORS;
 use catena_nf::carry_out;
 use catena_nf::function::Answer;
-use catena_nf::outcome::{DropCause, Generated, GeneratedKind, Outcomes, Patch, Verdict as Says};
+use catena_nf::outcome::{
+    DropCause, Generated, GeneratedKind, Outcomes, Part, Patch, Verdict as Says,
+};
 use catena_nf::packet::{Direction, Metadata, Packet, Time};
-use catena_wire::field::UpperChecksum;
+use catena_wire::field::{Field, UpperChecksum};
 use catena_wire::frame::{FrameView, Network};
 use catena_wire::segment::complete_checksum;
 
@@ -78,7 +80,7 @@ fn ask(vector: &mut Vec<Work>, access: &mut Access<'_>, context: &mut Context<'_
             // A probe finds the way through functions, and is none of their affairs.
             _ if context.is_probe => {
                 for work in &mut vector[start..end] {
-                    tell(work, Vec::new, None, context);
+                    tell(work, Vec::new, (None, || false), context);
                     pass(work, context);
                 }
             }
@@ -173,17 +175,34 @@ fn instance<'t>(
     path.local_instances.get(visit.local as usize).map(|local| (path, local))
 }
 
-/// Tells whoever listens what a function says of a packet.
+/// Tells whoever listens what a function says of a packet. `becomes`: has it given it other ends?
 fn tell(
     work: &Work,
     rules: impl FnOnce() -> Vec<String>,
-    ends: Option<DropReason>,
+    (ends, becomes): (Option<DropReason>, impl FnOnce() -> bool),
     context: &mut Context<'_>,
 ) {
     if let Step::Inside(visit) = work.step {
         let InsideVisit { position, local, .. } = visit;
-        context.trace.note(work.copy, || Effect::Judged { position, local, rules: rules(), ends });
+        context.trace.note(work.copy, || {
+            let becomes = work.view.flow.filter(|_| ends.is_none() && becomes());
+            Effect::Judged { position, local, rules: rules(), ends, becomes }
+        });
     }
+}
+
+/// Does it change one of the ends of a packet?
+fn is_of_ends(patch: &Patch) -> bool {
+    matches!(
+        patch.part,
+        Part::Field(
+            Field::Source
+                | Field::Destination
+                | Field::SourcePort
+                | Field::DestinationPort
+                | Field::IcmpIdentifier
+        )
+    )
 }
 
 /// Puts a packet on the position behind its function.
@@ -271,7 +290,7 @@ fn decide(batch: Batch<'_>, functions: &mut Functions, context: &mut Context<'_>
     let outcomes = &*asking.outcomes;
     generate(works, (running, outcomes), made, context);
     change(works, outcomes, context.tables.choice_seed);
-    for (work, says) in works.iter_mut().zip(outcomes.verdicts()) {
+    for (at, (work, says)) in works.iter_mut().zip(outcomes.verdicts()).enumerate() {
         if !matches!(work.step, Step::Inside(_)) {
             continue;
         }
@@ -279,8 +298,12 @@ fn decide(batch: Batch<'_>, functions: &mut Functions, context: &mut Context<'_>
             Says::Drop(DropCause::Rule(rule)) => vec![running.rule(*rule)],
             Says::Drop(DropCause::Full) | Says::Pass => Vec::new(),
         };
+        let becomes = || {
+            let mut replaced = outcomes.replaced().iter();
+            outcomes.patches_of(at).any(is_of_ends) || replaced.any(|(of, _)| *of as usize == at)
+        };
         let ends = reason_of(*says);
-        tell(work, rules, ends, context);
+        tell(work, rules, (ends, becomes), context);
         settle(work, ends, context);
     }
 }
@@ -426,10 +449,11 @@ fn rehearse(work: &mut Work, functions: &Functions, context: &mut Context<'_>) {
     let Answer { verdict, patches, rules } =
         running.function.ask(now, visit.direction(), &packet(work));
     let ends = reason_of(verdict);
-    tell(work, || rules.iter().map(|rule| running.rule(*rule)).collect(), ends, context);
     if ends.is_none() && !patches.is_empty() {
         patch(work, &patches, context.tables.choice_seed);
     }
+    let rules = || rules.iter().map(|rule| running.rule(*rule)).collect();
+    tell(work, rules, (ends, || patches.iter().any(is_of_ends)), context);
     if matches!(work.step, Step::Inside(_)) {
         settle(work, ends, context);
     }
