@@ -13,6 +13,7 @@ use catena_model::resource::{Encapsulation, IpFamily, Transport};
 use catena_wire::arp::{ArpOperation, ArpPacket};
 use catena_wire::ethernet::EthernetHeader;
 use catena_wire::frame::FrameView;
+use catena_wire::icmp::error_message::{ErrorMessage, Said};
 use catena_wire::icmp::{IcmpV4Type, emit_echo_request};
 use catena_wire::ipv4::{self, Ipv4Header};
 use catena_wire::neighbour::advertised;
@@ -129,13 +130,7 @@ fn what_a_nat_sends_out_is_delivered_by_its_address_and_answers_come_back_throug
         let flow = became.flow.unwrap();
         assert_eq!((flow.source.to_string(), flow.source_port), (POOL.into(), 40_000));
         assert_eq!(became.destination, rig.town.mac("D"));
-        let answer = Spec {
-            source_mac: rig.town.mac("D"),
-            destination_mac: rig.town.mac("nat.out"),
-            destination: POOL.parse().unwrap(),
-            ..question.answer()
-        };
-        rig.send("D", &answer.frame());
+        rig.send("D", &answer(&rig.town, &question).frame());
         rig.assert_moved(&[
             ("D received", 1),
             ("D forwarded", 1),
@@ -170,13 +165,7 @@ fn functions_on_both_sides_of_a_nat_see_their_sides_addresses() {
     assert_eq!(source(&only(&mut rig, "v1.in")), CLIENT);
     assert_eq!(source(&only(&mut rig, "v4.in")), POOL);
     assert_eq!(source(&only(&mut rig, "D")), POOL);
-    let answer = Spec {
-        source_mac: rig.town.mac("D"),
-        destination_mac: rig.town.mac("nat.out"),
-        destination: POOL.parse().unwrap(),
-        ..question.answer()
-    };
-    rig.send("D", &answer.frame());
+    rig.send("D", &answer(&rig.town, &question).frame());
     let to = |frame: &[u8]| FrameView::parse(frame).unwrap().flow.unwrap().destination.to_string();
     assert_eq!(to(&only(&mut rig, "v4.out")), POOL);
     assert_eq!(to(&only(&mut rig, "v1.out")), CLIENT);
@@ -269,12 +258,7 @@ fn its_addresses_answer_pings_where_no_chain_takes_them() {
 fn what_no_session_knows_ends_by_name_and_is_never_flooded() {
     let mut rig = Rig::new(two_networks(Encapsulation::Nsh, &[&["nat"]]));
     let question = sent(&rig.town, CHAINED_PORT);
-    let stranger = Spec {
-        source_mac: rig.town.mac("D"),
-        destination_mac: rig.town.mac("nat.out"),
-        destination: POOL.parse().unwrap(),
-        ..question.answer()
-    };
+    let stranger = answer(&rig.town, &question);
     rig.send("D", &stranger.frame());
     let moved = rig.moved();
     assert_eq!(moved["host2 path 101 dropped function_denied"], 1, "{moved:?}");
@@ -290,4 +274,127 @@ fn what_no_session_knows_ends_by_name_and_is_never_flooded() {
     ]);
     assert!(rig.take("S").is_empty());
     assert_eq!(DropReason::FunctionUnasked.name(), "function_unasked");
+}
+
+/// What the server sends to the pool in answer to a packet.
+fn answer(town: &Town, question: &Spec) -> Spec {
+    Spec {
+        source_mac: town.mac("D"),
+        destination_mac: town.mac("nat.out"),
+        destination: POOL.parse().unwrap(),
+        ..question.answer()
+    }
+}
+
+fn destination(frame: &[u8]) -> String {
+    FrameView::parse(frame).unwrap().flow.unwrap().destination.to_string()
+}
+
+#[test]
+fn an_error_about_what_was_translated_comes_back_through_the_nat() {
+    let mut rig = Rig::new(two_networks(Encapsulation::Nsh, &[&["nat"]]));
+    rig.send("S", &sent(&rig.town, CHAINED_PORT).frame());
+    let seen = only(&mut rig, "D");
+    let mut error = vec![0; 2_000];
+    let macs = (rig.town.mac("D"), rig.town.mac("nat.out"));
+    let message = ErrorMessage::judge(&seen).unwrap();
+    let length = message.emit(Said::unreachable_v4(3), macs, &mut error).unwrap();
+    error.truncate(length);
+    rig.send("D", &error);
+    let told = only(&mut rig, "S");
+    let view = FrameView::parse(&told).unwrap();
+    assert!(view.is_icmp_error() && view.destination == rig.town.mac("S"), "{view:?}");
+    assert_eq!(destination(&told), CLIENT);
+    let quoted = 14 + ipv4::HEADER_BYTES + 8;
+    let sender: Ipv4Addr = CLIENT.parse().unwrap();
+    assert_eq!(told[quoted + 12..quoted + 16], sender.octets(), "it quotes what its receiver sent");
+}
+
+#[test]
+fn fragments_of_an_answer_follow_their_first_one_through_the_nat() {
+    let mut rig = Rig::new(two_networks(Encapsulation::Nsh, &[&["nat"]]));
+    let question = sent(&rig.town, CHAINED_PORT);
+    rig.send("S", &question.frame());
+    only(&mut rig, "D");
+    let first = Spec {
+        fragment: (0, true),
+        identification: 77,
+        payload: vec![1; 16],
+        ..answer(&rig.town, &question)
+    };
+    let later = Spec { fragment: (3, false), payload: vec![2; 8], ..first.clone() };
+    rig.send("D", &first.frame());
+    rig.send("D", &later.frame());
+    let seen = rig.take("S");
+    assert_eq!(seen.iter().map(|one| destination(one)).collect::<Vec<_>>(), [CLIENT, CLIENT]);
+    // Of a packet that was never begun, nothing is let in.
+    let orphan = Spec { identification: 78, ..later };
+    rig.send("D", &orphan.frame());
+    assert!(rig.take("S").is_empty());
+}
+
+#[test]
+fn a_packet_for_another_host_inside_goes_to_that_host() {
+    let mut town = two_networks(Encapsulation::Nsh, &[&["nat"]]);
+    town.endpoint("T", 0, INNER, &["10.0.0.7"]);
+    let of_other: Vec<_> = rules("T", &town, false).into_iter().map(|rule| (10, rule)).collect();
+    town.chains[0].rules.extend(of_other);
+    let mut rig = Rig::new(town);
+    let question = sent(&rig.town, CHAINED_PORT);
+    let other = Spec {
+        source_mac: rig.town.mac("T"),
+        source: "10.0.0.7".parse().unwrap(),
+        ports: (CHAINED_PORT, CHAINED_PORT),
+        ..question.clone()
+    };
+    rig.send("T", &other.frame());
+    only(&mut rig, "D");
+    rig.send("S", &Spec { destination: POOL.parse().unwrap(), ..question }.frame());
+    let seen = only(&mut rig, "T");
+    let view = FrameView::parse(&seen).unwrap();
+    let flow = view.flow.unwrap();
+    assert_eq!((flow.source.to_string(), destination(&seen)), (POOL.into(), "10.0.0.7".into()));
+    assert_eq!(view.destination, rig.town.mac("T"));
+    assert!(rig.take("S").is_empty());
+}
+
+#[test]
+fn a_balancer_gives_packets_to_its_server_and_answers_come_from_the_virtual_address() {
+    const VIRTUAL: &str = "10.0.0.80";
+    let mut town = two_networks(Encapsulation::Nsh, &[&["nat"], &["v4"]]);
+    let config = serde_json::json!({"services": [{
+        "name": "web", "address": VIRTUAL, "protocol": "udp", "port": CHAINED_PORT,
+        "backends": [{"address": SERVER, "port": CHAINED_PORT + 1}],
+    }]});
+    let balancer = Configuration { kind: "balancer".into(), config: config.to_string() };
+    town.bundled.insert(("nat".into(), String::new()), balancer);
+    let port = town.ports.iter_mut().find(|one| one.name == "nat.in").unwrap();
+    port.addresses.push(VIRTUAL.parse().unwrap());
+    for (_, rule) in &mut town.chains[1].rules {
+        rule.destination = Some(format!("{CLIENT}/32").parse().unwrap());
+        rule.source_ports =
+            rule.source_ports.map(|_| PortRange::new(CHAINED_PORT + 1, CHAINED_PORT + 1).unwrap());
+    }
+    let mut rig = Rig::new(town);
+    rig.is_two_way = true;
+    let mac = rig.town.mac("S");
+    rig.send("S", &arp_request(mac, CLIENT, VIRTUAL));
+    let told = ArpPacket::parse(&only(&mut rig, "S")[14..]).unwrap();
+    assert_eq!(told.sender_mac, rig.town.mac("nat.in"));
+    let question = Spec { destination: VIRTUAL.parse().unwrap(), ..sent(&rig.town, CHAINED_PORT) };
+    rig.send("S", &question.frame());
+    let seen = only(&mut rig, "D");
+    let flow = FrameView::parse(&seen).unwrap().flow.unwrap();
+    assert_eq!((destination(&seen), flow.destination_port), (SERVER.into(), CHAINED_PORT + 1));
+    assert_eq!(flow.source.to_string(), CLIENT);
+    let back = Spec {
+        source_mac: rig.town.mac("D"),
+        destination_mac: rig.town.mac("nat.out"),
+        source: SERVER.parse().unwrap(),
+        ports: (CHAINED_PORT + 1, 40_000),
+        ..question.answer()
+    };
+    rig.send("D", &back.frame());
+    let flow = FrameView::parse(&only(&mut rig, "S")).unwrap().flow.unwrap();
+    assert_eq!((flow.source.to_string(), flow.source_port), (VIRTUAL.into(), CHAINED_PORT));
 }
