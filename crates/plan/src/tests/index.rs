@@ -169,9 +169,7 @@ fn function(number: u32, dice: &mut Dice) -> ServiceFunction {
 /// Now and then it changes sources.
 fn mapping(dice: &mut Dice) -> TupleMapping {
     let mut mapping = TupleMapping::default();
-    if dice.below(6) == 0 {
-        mapping.egress.source_prefix = Some("192.0.2.1/32".parse().unwrap());
-    }
+    mapping.egress.source_prefix = (dice.below(6) == 0).then(|| "192.0.2.1/32".parse().unwrap());
     mapping
 }
 

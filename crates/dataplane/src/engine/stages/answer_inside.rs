@@ -1,6 +1,6 @@
-//! Answers of functions that have no machine: who asks for the hardware address of one of their addresses is told it,
-//! and their addresses answer echo requests, those that they translate into among them. Knows questions; refuses to know
-//! what a function does, and answers for nobody whose port is at another node.
+//! Answers of functions that have no machine: who asks for the hardware address of one of their addresses is
+//! told it, and their addresses answer echo requests, those that they translate into among them. Knows
+//! questions; refuses to know what a function does, and answers for nobody whose port is at another node.
 //!
 //! What else is addressed to such a function, and no chain has led there, ends by name where it would be switched.
 
@@ -55,8 +55,8 @@ fn port_at(address: IpAddr, network: NetworkIndex, tables: &Tables) -> Option<Po
     port_of(tables.network(network).lines.neighbour(address)?, network, tables)
 }
 
-/// Who is asked for his hardware address, and how. One who has no address yet is told by ARP that another has that which
-/// he wants; over IPv6 everybody had to be told (RFC 4861 section 7.2.4), and nobody is.
+/// Who is asked for his hardware address, and how. One who has no address yet is told by ARP that another has
+/// that which he wants; over IPv6 everybody had to be told (RFC 4861 section 7.2.4), and nobody is.
 fn question(work: &Work, network: NetworkIndex, tables: &Tables) -> Option<(PortIndex, Question)> {
     // What cannot be read ends where it would without us.
     let question = answer::question(&work.view, work.buffer.bytes()).ok()??;

@@ -79,8 +79,8 @@ pub(in crate::northbound) fn named_addresses(
             intent.index().ports_of_address(port.network, address).find(|one| *one != port.id)
         {
             return Err(PortRefusal::Addresses(format!(
-                "{address} is to be an address of the function '{}', and is one of port {owner} already; name another in \
-                 its configuration, or take it from that port",
+                "{address} is to be an address of the function '{}', and is one of port {owner} already; name \
+                 another in its configuration, or take it from that port",
                 port.device_id
             )));
         }
