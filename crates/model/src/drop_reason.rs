@@ -115,6 +115,7 @@ drop_reasons! {
     FunctionDenied "function_denied" "A rule of a bundled function says that the packet ends there.",
     FunctionFull "function_full" "A bundled function has no room for what the packet needs.",
     FunctionFailed "function_failed" "A bundled function answered with what its profile does not say, so that nothing it said of the packet counts.",
+    FunctionUnasked "function_unasked" "The packet is addressed to a bundled function, and no chain leads it there.",
 }
 
 impl DropReason {

@@ -10,7 +10,7 @@ use crate::id::{
     SubnetId,
 };
 use crate::setup::Setup;
-use catena_wire::scalar::{MacAddr, Vni};
+use catena_wire::scalar::{MacAddr, PortRange, Vni};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -186,6 +186,12 @@ impl PortBounds {
     }
 }
 
+impl From<PortRange> for PortBounds {
+    fn from(range: PortRange) -> Self {
+        Self { min: Some(range.min()), max: Some(range.max()) }
+    }
+}
+
 /// Which packets enter a chain (RFC 7665 section 4.2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassificationRule {
@@ -323,6 +329,9 @@ pub struct ServiceFunction {
     /// How its instances are to be run; none: somebody else runs them.
     #[serde(default)]
     pub template: Option<FunctionTemplate>,
+    /// What follows from the configuration of a bundled function; of another, nothing.
+    #[serde(default)]
+    pub conduct: Conduct,
     /// Small number for the border, unique in the deployment.
     pub number: u32,
     /// The parameters exactly as declared at the border.
@@ -360,6 +369,23 @@ pub struct TupleMapping {
     pub ingress: TuplePattern,
     /// The same packets as they leave.
     pub egress: TuplePattern,
+}
+
+impl ServiceFunction {
+    /// Does it come with Catena?
+    #[must_use]
+    pub fn is_bundled(&self) -> bool {
+        self.template.as_ref().is_some_and(|template| matches!(template.runs, Runs::Bundled(_)))
+    }
+}
+
+/// What chains must know of a bundled function, read from its configuration when that is declared.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conduct {
+    /// Does it understand a flow by both of its directions alone?
+    pub needs_both_directions: bool,
+    /// What it makes of addresses and ports, on the way forward; each as of a function that declares it.
+    pub translations: Vec<TupleMapping>,
 }
 
 /// Addresses and ports of packets.

@@ -2,19 +2,23 @@
 //!
 //! Knows which kinds there are and the form of their configurations. Refuses to know what a kind does.
 
+mod balancer;
 mod firewall;
 mod ids;
 mod monitor;
+mod nat;
 mod qos;
 #[cfg(test)]
 mod tests;
 
 use crate::Function;
 use catena_model::bundle::Configuration;
+use catena_model::resource::TupleMapping;
 use catena_rules::Unsupported;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
+use std::net::IpAddr;
 
 /// A function that was made of its configuration.
 pub struct Bundled {
@@ -46,16 +50,35 @@ pub struct BundledKind {
 
 /// All kinds.
 pub const KINDS: &[BundledKind] = &[
+    BundledKind { name: "balancer", make: balancer::make },
     BundledKind { name: "firewall", make: firewall::make },
     BundledKind { name: "ids", make: ids::make_ids },
     BundledKind { name: "ips", make: ids::make_ips },
     BundledKind { name: "marker", make: qos::marker },
     BundledKind { name: "monitor", make: monitor::make },
+    BundledKind { name: "nat", make: nat::make },
     BundledKind { name: "policer", make: qos::policer },
 ];
 
 /// Kinds that run between two interfaces, and in no chain yet.
-const ALONE: [&str; 5] = ["balancer", "nat", "router", "shaper", "work"];
+const ALONE: [&str; 3] = ["router", "shaper", "work"];
+
+type Translate = fn(&str) -> Result<Translations, ConfigError>;
+
+/// The kinds that translate addresses, with who reads that of their configurations.
+const TRANSLATORS: &[(&str, Translate)] =
+    &[("nat", nat::translations), ("balancer", balancer::translations)];
+
+/// What a function makes of addresses, as its configuration says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Translations {
+    /// How packets leave it, on the way forward.
+    pub mappings: Vec<TupleMapping>,
+    /// The addresses of its own in the network by which packets come to it.
+    pub at_ingress: Vec<IpAddr>,
+    /// The same in that by which they go.
+    pub at_egress: Vec<IpAddr>,
+}
 
 /// What is known where a function runs, beside its configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,6 +100,15 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
+
+/// What a function of this configuration makes of addresses: nothing, for most kinds.
+///
+/// # Errors
+/// When its configuration is wrong.
+pub fn translations(configuration: &Configuration) -> Result<Translations, ConfigError> {
+    let translate = TRANSLATORS.iter().find(|(kind, _)| *kind == configuration.kind);
+    translate.map_or_else(|| Ok(Translations::default()), |(_, read)| read(&configuration.config))
+}
 
 /// The kinds that there are, for messages.
 #[must_use]

@@ -1,5 +1,6 @@
 //! Refuses what no data plane could carry, before it is stored.
 
+mod bundled;
 mod graphs;
 mod meetings;
 mod networks;
@@ -44,6 +45,8 @@ fn check_alone<'i>(
         check_nodes(intent, instance)?;
     }
     check_kept(intent, chain)?;
+    bundled::check_directions(intent, chain)?;
+    bundled::check_crossings(intent, graphs, chain)?;
     check_routes(intent, graphs, chain)?;
     Ok(hops)
 }

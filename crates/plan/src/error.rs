@@ -16,6 +16,27 @@ pub enum PlanError {
         /// [`catena_model::limits::CHAIN_FUNCTIONS_MAX`].
         limit: usize,
     },
+    /// A function sees half of what it must see.
+    #[error(
+        "function '{function}' understands a connection by both of its directions, and chain '{chain}' leads one of \
+         them through it; make the chain symmetric (`symmetric: true`)"
+    )]
+    OneDirection {
+        /// The chain.
+        chain: String,
+        /// The function.
+        function: String,
+    },
+    /// A bundled function leads from one network into another, and the chain does not.
+    #[error("function '{function}' leads chain '{chain}' from one network into another: {fault}")]
+    BadCrossing {
+        /// The chain.
+        chain: String,
+        /// The function.
+        function: String,
+        /// What does not fit, and what to do.
+        fault: String,
+    },
     /// A packet would go round.
     #[error(
         "graph '{graph}' comes back to chain '{chain}': packets would go round in it; remove one of \

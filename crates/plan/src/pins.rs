@@ -43,9 +43,15 @@ fn rewriting(inventory: &Inventory, old: &PathRecord, new: &[HopEntry]) -> BTree
     let rewrites = |hop: &HopEntry, instance: &InstanceEntry| {
         hop.rewrites.is_some() || inventory.rewriting.contains(&instance.id)
     };
+    // What is asked in place says by where it is asked, and has one state for both.
+    let is_inside = |hop: &HopEntry| {
+        let hops = old.members.iter().filter_map(|member| old.hops.get(usize::from(member.hop)));
+        hops.map(|hop| hop.function).any(|function| function == hop.function)
+    };
     let shared = |(hop, instance): &(&HopEntry, &InstanceEntry)| {
         instance.speaks.is_none()
             && rewrites(hop, instance)
+            && !is_inside(hop)
             && passed(new)
                 .any(|(_, new)| new.id == instance.id && new.weight > 0 && new.speaks.is_none())
     };

@@ -244,8 +244,18 @@ fn mapped(
             continue;
         }
         let images = |meant: Meant| {
-            let selectors = selector::mapped(meant.selector.clone(), &function.mapping);
-            selectors.into_iter().map(move |selector| Meant { selector, ..meant.clone() })
+            let packets = &meant.selector;
+            let mut images = selector::mapped(packets.clone(), selector::mappings(function));
+            // What somebody else's function makes of errors, nobody knows.
+            let errors = images.iter().filter(|_| function.is_bundled());
+            let errors: Vec<FlowMatch> =
+                errors.filter_map(|image| selector::errors_of(image, packets)).collect();
+            for errors in errors {
+                if !images.contains(&errors) {
+                    images.push(errors);
+                }
+            }
+            images.into_iter().map(move |selector| Meant { selector, ..meant.clone() })
         };
         let before = meant.len();
         meant = meant.into_iter().flat_map(images).collect();

@@ -11,7 +11,7 @@ use crate::graph::Graphs;
 use crate::intent::Intent;
 use crate::inventory::{Inventory, NodeFacts};
 use crate::route::{Border, Search, pathlets};
-use crate::selector::rewritten;
+use crate::selector::rewritten_by;
 use crate::topology::Topology;
 use crate::ways::Roads;
 use catena_model::NodeName;
@@ -226,7 +226,7 @@ impl Asked<'_> {
                 }
                 true => {}
                 false => {
-                    let rewrites = !rewritten(&function.mapping).is_empty();
+                    let rewrites = !rewritten_by(function).is_empty();
                     stages.push(Stage { name, now, is_free, rewrites });
                 }
             }

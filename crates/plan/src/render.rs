@@ -6,14 +6,15 @@ use crate::intent::Intent;
 use crate::inventory::Inventory;
 use crate::ledger::{Direction, PathRecord, PlacedRule};
 use crate::place::{after_chains, answers_after_chains, answers_at_ports, at_ports};
-use crate::selector::rewritten;
+use crate::selector::rewritten_by;
 use catena_model::bundle::Member;
 use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::program::{
     Balance, HopEntry, HopKind, InstanceEntry, RewriteEntry, RuleEntry, TupleField,
 };
 use catena_model::resource::{
-    Chain, ContextHeader, Encapsulation, FlowField, Instance, ServiceFunction, TuplePattern,
+    Chain, ContextHeader, Encapsulation, FlowField, Instance, ServiceFunction, TupleMapping,
+    TuplePattern,
 };
 use catena_model::setup::Setup;
 use catena_model::{NodeName, PathId};
@@ -155,17 +156,51 @@ fn entries(
     }
 }
 
-/// The network in which the chain delivers: that of its rules' source ports, or of those of the
-/// chains before it, else that of the last function's egress.
+/// The network in which the chain delivers: that into which the last bundled function leads that leads into another,
+/// else that of its rules' source ports, or of those of the chains before it, else that of the last function's egress.
 pub(crate) fn destination_network(
     intent: &Intent,
     graphs: &Graphs<'_>,
     chain: &Chain,
 ) -> Result<Option<NetworkId>, PlanError> {
-    Ok(rules_network(intent, graphs, chain)?.or_else(|| {
+    let begin = rules_network(intent, graphs, chain)?;
+    Ok(led_into(intent, graphs, chain).or(begin).or_else(|| {
         let mut passed = passed(intent, chain).rev();
         passed.next().and_then(|instance| port_network(intent, instance.egress))
     }))
+}
+
+/// The network into which bundled functions of a chain, or of those before it, lead from another.
+fn led_into(intent: &Intent, graphs: &Graphs<'_>, chain: &Chain) -> Option<NetworkId> {
+    let last = |chain: &Chain| {
+        let crossings = crossings(intent, chain).filter(|one| one.function.is_bundled());
+        crossings.last().map(|crossing| crossing.into)
+    };
+    last(chain).or_else(|| {
+        let before = graphs.all_before(chain.id);
+        before.iter().find_map(|id| last(intent.chains.get(id)?))
+    })
+}
+
+/// A function that leads packets from one network into another.
+pub(crate) struct Crossing<'i> {
+    pub(crate) function: &'i ServiceFunction,
+    pub(crate) from: NetworkId,
+    pub(crate) into: NetworkId,
+}
+
+/// Those of a chain, in their order.
+pub(crate) fn crossings<'i>(
+    intent: &'i Intent,
+    chain: &'i Chain,
+) -> impl Iterator<Item = Crossing<'i>> {
+    let functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));
+    functions.filter(|function| !function.is_tap).filter_map(|function| {
+        let instance = intent.instances.get(function.instances.first()?)?;
+        let from = port_network(intent, instance.ingress)?;
+        let into = port_network(intent, instance.egress)?;
+        (from != into).then_some(Crossing { function, from, into })
+    })
 }
 
 /// The network in which the answers of a symmetric chain are delivered: where its packets begin.
@@ -282,7 +317,7 @@ fn members<'f>(functions: impl Iterator<Item = &'f ServiceFunction>) -> Vec<Memb
 /// What chooses the instance. Where there is a way back, only what packets of both ways show at the
 /// function: no MAC, since every function and proxy sets others, and nothing that it rewrites.
 fn balance(function: &ServiceFunction, is_symmetric: bool, direction: Direction) -> Balance {
-    let changed = rewritten(&function.mapping);
+    let changed = rewritten_by(function);
     let mut fields: BTreeSet<FlowField> = function.balance.iter().copied().collect();
     if fields.is_empty() {
         if !is_symmetric || changed.is_empty() {
@@ -335,12 +370,14 @@ const fn tuple_field(field: FlowField) -> Option<TupleField> {
 
 /// How packets come back from a function: on the way back it undoes what it does forward.
 fn rewrites(function: &ServiceFunction, direction: Direction) -> Option<RewriteEntry> {
-    let fields = rewritten(&function.mapping);
+    let fields = rewritten_by(function);
     if fields.is_empty() {
         return None;
     }
+    // Of a function that is asked in place, nobody waits for what it leaves.
+    let mapping = if function.is_bundled() { &TupleMapping::default() } else { &function.mapping };
     Some(match direction {
-        Direction::Forward => RewriteEntry { fields, leaves: function.mapping.egress.clone() },
+        Direction::Forward => RewriteEntry { fields, leaves: mapping.egress.clone() },
         Direction::Reverse => {
             let turned = |field| match field {
                 TupleField::Source => TupleField::Destination,
@@ -348,7 +385,7 @@ fn rewrites(function: &ServiceFunction, direction: Direction) -> Option<RewriteE
                 TupleField::SourcePort => TupleField::DestinationPort,
                 TupleField::DestinationPort => TupleField::SourcePort,
             };
-            let pattern = function.mapping.ingress.clone();
+            let pattern = mapping.ingress.clone();
             RewriteEntry {
                 fields: fields.into_iter().map(turned).collect(),
                 leaves: TuplePattern {

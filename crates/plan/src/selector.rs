@@ -3,11 +3,37 @@
 
 use catena_model::classifier::{FieldMatch, FlowMatch};
 use catena_model::program::TupleField;
-use catena_model::resource::{IpFamily, Transport, TupleMapping, TuplePattern};
+use catena_model::resource::{IpFamily, ServiceFunction, Transport, TupleMapping, TuplePattern};
+
+/// What is known of how a function rewrites packets: what is declared, and what its configuration says.
+pub(crate) fn mappings(function: &ServiceFunction) -> impl Iterator<Item = &TupleMapping> {
+    std::iter::once(&function.mapping).chain(&function.conduct.translations)
+}
 
 /// The packets as a function gives them back: those that it rewrites, and those that it leaves
 /// alone.
-pub(crate) fn mapped(packets: FlowMatch, mapping: &TupleMapping) -> Vec<FlowMatch> {
+pub(crate) fn mapped<'m>(
+    packets: FlowMatch,
+    mappings: impl IntoIterator<Item = &'m TupleMapping>,
+) -> Vec<FlowMatch> {
+    let mut images = Vec::new();
+    let mut are_all_rewritten = false;
+    for mapping in mappings {
+        let Some(entering) = rewritten_among(&packets, mapping) else { continue };
+        are_all_rewritten |= entering == packets;
+        let leaving = rewritten_to(entering, &mapping.egress);
+        if !images.contains(&leaving) {
+            images.push(leaving);
+        }
+    }
+    if !are_all_rewritten && !images.contains(&packets) {
+        images.push(packets);
+    }
+    images
+}
+
+/// Those of the packets that a mapping is about; none: none of them.
+fn rewritten_among(packets: &FlowMatch, mapping: &TupleMapping) -> Option<FlowMatch> {
     let is_of_family = |pattern: &TuplePattern| {
         let nets = [pattern.source_prefix, pattern.destination_prefix];
         nets.into_iter().flatten().all(|net| IpFamily::of(net.addr()) == packets.family)
@@ -15,15 +41,22 @@ pub(crate) fn mapped(packets: FlowMatch, mapping: &TupleMapping) -> Vec<FlowMatc
     let is_mapping = !rewritten(mapping).is_empty()
         && is_of_family(&mapping.ingress)
         && is_of_family(&mapping.egress);
-    let Some(entering) = within(&packets, &mapping.ingress).filter(|_| is_mapping) else {
-        return vec![packets];
-    };
-    let leaving = rewritten_to(entering.clone(), &mapping.egress);
-    let mut images = vec![leaving];
-    if entering != packets && !images.contains(&packets) {
-        images.push(packets);
-    }
-    images
+    within(packets, &mapping.ingress).filter(|_| is_mapping)
+}
+
+/// What errors about packets are answers to, where a function has translated these into others: the rules of their
+/// flow do not mean errors, and nobody else could tell whose they are. None: nothing is translated.
+pub(crate) fn errors_of(image: &FlowMatch, packets: &FlowMatch) -> Option<FlowMatch> {
+    let is_translated = (image.source, image.destination) != (packets.source, packets.destination);
+    // Whoever is on the way may tell of what is translated: he is not the one that packets go to.
+    let destination = image.destination.filter(|_| image.source == packets.source);
+    (is_translated && image.transport != Some(Transport::Icmp)).then(|| FlowMatch {
+        transport: Some(Transport::Icmp),
+        destination,
+        source_ports: None,
+        destination_ports: None,
+        ..image.clone()
+    })
 }
 
 fn has_ports(packets: &FlowMatch) -> bool {
@@ -60,8 +93,16 @@ fn rewritten_to(mut packets: FlowMatch, pattern: &TuplePattern) -> FlowMatch {
     packets
 }
 
-/// The fields in which packets leave otherwise than they came, on the way forward.
-pub(crate) fn rewritten(mapping: &TupleMapping) -> Vec<TupleField> {
+/// The fields in which packets leave a function otherwise than they came, on the way forward.
+pub(crate) fn rewritten_by(function: &ServiceFunction) -> Vec<TupleField> {
+    let mut fields: Vec<TupleField> = mappings(function).flat_map(rewritten).collect();
+    fields.sort_unstable();
+    fields.dedup();
+    fields
+}
+
+/// The same of one mapping.
+fn rewritten(mapping: &TupleMapping) -> Vec<TupleField> {
     let TuplePattern { source_prefix, destination_prefix, source_ports, destination_ports } =
         &mapping.egress;
     let named = [

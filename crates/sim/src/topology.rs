@@ -5,9 +5,9 @@ use catena_model::classifier::FieldMatch;
 use catena_model::id::{FunctionId, InstanceId, NetworkId, NodeName, PortId, RuleId, SubnetId};
 use catena_model::program::Underlay;
 use catena_model::resource::{
-    Attachment, ClassificationRule, Encapsulation, FailurePolicy, FixedIp, Instance, InterfaceRef,
-    IpFamily, Label, NamespaceRef, Network, Port, PortBounds, ServiceFunction, Subnet, Transport,
-    TupleMapping,
+    Attachment, ClassificationRule, Conduct, Encapsulation, FailurePolicy, FixedIp, Instance,
+    InterfaceRef, IpFamily, Label, NamespaceRef, Network, Port, PortBounds, ServiceFunction,
+    Subnet, Transport, TupleMapping,
 };
 use catena_model::{ProjectId, id::ChainId};
 use catena_plan::Intent;
@@ -114,6 +114,7 @@ pub(crate) fn intent(nodes: usize) -> Intent {
             mapping: TupleMapping::default(),
             keeps_mac: false,
             template: None,
+            conduct: Conduct::default(),
             number,
             declared: serde_json::Value::Null,
         };

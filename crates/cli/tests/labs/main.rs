@@ -12,6 +12,7 @@ mod building;
 mod bump;
 mod bundled;
 mod bundled_alerts;
+mod bundled_nat;
 mod capture;
 mod chaos;
 mod clean_ends;

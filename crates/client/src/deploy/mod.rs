@@ -109,6 +109,14 @@ pub enum DeployError {
         /// Name of the destination.
         destination: String,
     },
+    /// The functions lead into a network that the destination is not on.
+    #[error(
+        "'{destination}' has no port on the network into which the functions lead; attach it there, or name another"
+    )]
+    NotLedTo {
+        /// Name of the destination.
+        destination: String,
+    },
     /// A function cannot take the traffic in or pass it on as its direction says.
     #[error(
         "function {step} ('{name}', direction '{direction}'){}: {problem}",

@@ -4,13 +4,23 @@
 use super::{ChainDocument, ChainStep, DeployError, Direction};
 use catena_model::id::{NetworkId, PortId};
 use catena_model::resource::Encapsulation;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+
+/// Who owns ports of functions that come with Catena.
+const BUNDLED_OWNER: &str = "catena:function";
 
 /// A port as a deployment needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct PortAt {
     pub(super) id: PortId,
     pub(super) network_id: NetworkId,
+    /// It is of a function that comes with Catena.
+    #[serde(default, rename = "device_owner", deserialize_with = "is_bundled")]
+    pub(super) is_bundled: bool,
+}
+
+fn is_bundled<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    String::deserialize(deserializer).map(|owner| owner == BUNDLED_OWNER)
 }
 
 /// Ingress and egress of one instance in a chain.
@@ -39,8 +49,20 @@ pub(super) fn route(
     document: &ChainDocument,
     ports_of: &PortsOf<'_>,
 ) -> Result<Route, DeployError> {
+    if leads_elsewhere(document, ports_of) {
+        return route_between_networks(document, ports_of);
+    }
     let (source, destination) = ends(document, ports_of)?;
-    let outer = source.network_id;
+    let (functions, _) = passages(document, ports_of, source.network_id)?;
+    Ok(Route { source: source.id, destination, functions })
+}
+
+/// The passages through all functions, and the network behind them.
+fn passages(
+    document: &ChainDocument,
+    ports_of: &PortsOf<'_>,
+    outer: NetworkId,
+) -> Result<(Vec<Vec<Passage>>, NetworkId), DeployError> {
     let mut current = outer;
     let mut functions = Vec::new();
     for (index, step) in document.chain.iter().enumerate() {
@@ -48,7 +70,54 @@ pub(super) fn route(
         functions.push(instances);
         current = next;
     }
-    Ok(Route { source: source.id, destination, functions })
+    Ok((functions, current))
+}
+
+/// Does a function that comes with Catena lead from one network into another?
+fn leads_elsewhere(document: &ChainDocument, ports_of: &PortsOf<'_>) -> bool {
+    document.chain.iter().filter(|step| step.direction == Direction::Same).any(|step| {
+        let mut instances = step.all_instances().into_iter();
+        // Who is not there is told of where passages are looked for.
+        instances.any(|instance| ports_of(&instance.name).is_ok_and(|ports| is_crossing(&ports)))
+    })
+}
+
+fn is_crossing(ports: &[PortAt]) -> bool {
+    matches!(ports, [one, other] if one.is_bundled && other.is_bundled && one.network_id != other.network_id)
+}
+
+/// The route from a port of the source, on whichever of its networks the functions lead on to one of the destination.
+fn route_between_networks(
+    document: &ChainDocument,
+    ports_of: &PortsOf<'_>,
+) -> Result<Route, DeployError> {
+    let sources = ports_of(&document.source).map_err(|error| error.at("source"))?;
+    let destinations = match document.destination.as_str() {
+        "" => None,
+        name => Some(ports_of(name).map_err(|error| error.at("destination"))?),
+    };
+    let mut problem = None;
+    for source in &sources {
+        let (functions, last) = match passages(document, ports_of, source.network_id) {
+            Ok(found) => found,
+            Err(error) => {
+                problem.get_or_insert(error);
+                continue;
+            }
+        };
+        let partner = |ports: &Vec<PortAt>| {
+            ports.iter().find(|port| port.network_id == last).map(|port| port.id)
+        };
+        let destination = destinations.as_ref().map(partner);
+        if let None | Some(Some(_)) = destination {
+            return Ok(Route { source: source.id, destination: destination.flatten(), functions });
+        }
+        problem = Some(
+            DeployError::NotLedTo { destination: document.destination.clone() }.at("destination"),
+        );
+    }
+    Err(problem
+        .unwrap_or_else(|| DeployError::NoInstance { name: document.source.clone() }.at("source")))
 }
 
 /// The port that the traffic begins at, and the one that it ends at, on one network.
@@ -131,6 +200,10 @@ fn pass(
          the direction of the function before it",
     )?;
     let egress = match direction {
+        // It leads on by its other port; backward that is the one that packets come by.
+        Direction::Same if is_crossing(ports) => {
+            ports.iter().find(|port| port.network_id != current).unwrap_or(ingress)
+        }
         Direction::Same | Direction::Tap => ingress,
         Direction::Out => on(outer).ok_or("it has no port on the endpoints' network")?,
         Direction::In => {
@@ -155,6 +228,7 @@ mod tests {
         PortAt {
             id: serde_json::from_str(&id(device * 10 + network)).unwrap(),
             network_id: serde_json::from_str(&id(network)).unwrap(),
+            is_bundled: false,
         }
     }
 
@@ -164,6 +238,11 @@ mod tests {
             "D" => Ok(vec![port(9, 1)]),
             "lonely" => Ok(vec![port(7, 2)]),
             "outer" => Ok(vec![port(6, 1)]),
+            "inside" => Ok(vec![port(9, 2)]),
+            "nat" => {
+                let bundled = |network| PortAt { is_bundled: true, ..port(4, network) };
+                Ok(vec![bundled(1), bundled(2)])
+            }
             "v1" | "v2" | "v3" => {
                 let device = name.as_bytes()[1] - b'0';
                 Ok(vec![port(device, 1), port(device, 2)])
@@ -200,6 +279,24 @@ mod tests {
             (port(3, 2).id, port(3, 1).id),
         ];
         assert_eq!(ports(steps), Ok(expected));
+    }
+
+    #[test]
+    fn a_bundled_function_of_two_networks_leads_from_the_one_to_a_destination_on_the_other() {
+        let steps = r#"[{"name": "v1", "direction": "same"}, {"name": "nat", "direction": "same"},
+                        {"name": "v2", "direction": "same"}]"#;
+        let to = |destination: &str| {
+            let document = ChainDocument { destination: destination.into(), ..document(steps) };
+            route(&document, &two_networks)
+        };
+        let route = to("inside").unwrap();
+        assert_eq!((route.source, route.destination), (port(8, 1).id, Some(port(9, 2).id)));
+        let ends = |at: usize| (route.functions[at][0].ingress, route.functions[at][0].egress);
+        assert_eq!(ends(0), (port(1, 1).id, port(1, 1).id));
+        assert_eq!(ends(1), (port(4, 1).id, port(4, 2).id));
+        assert_eq!(ends(2), (port(2, 2).id, port(2, 2).id));
+        let told = to("outer").unwrap_err().to_string();
+        assert!(told.contains("'outer' has no port on the network into which"), "{told}");
     }
 
     #[test]

@@ -1,19 +1,22 @@
 //! The instances of functions that come with Catena: made, kept and removed as a template says, in the words of
 //! ports and pairs that everybody else uses for theirs. Knows names and places; refuses to know what a function does.
 
-use super::networking_sfc::{InsidePort, PortRefusal, inside_port, user_beside_pairs};
+use super::networking_sfc::{
+    InsidePort, PortRefusal, inside_port, named_addresses, user_beside_pairs,
+};
 use super::quotas::Quotas;
 use crate::declared::Draft;
 use catena_model::id::{InstanceId, NetworkId, PortId};
 use catena_model::resource::{
-    Attachment, FunctionTemplate, Instance, Label, Port, Runs, ServiceFunction,
+    Attachment, Conduct, FunctionTemplate, Instance, Label, Port, Runs, ServiceFunction,
 };
 use catena_model::{NodeName, ProjectId};
-use catena_nf::registry::{self, Bundled, ConfigError, Surroundings};
+use catena_nf::registry::{self, Bundled, ConfigError, Surroundings, Translations};
 use catena_plan::IndexedIntent;
 use catena_store::StoreError;
 use serde_json::{Map, Value};
 use std::fmt::Display;
+use std::net::IpAddr;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
@@ -52,25 +55,31 @@ pub(super) fn is_inside(intent: &IndexedIntent, instance: &Instance) -> bool {
     })
 }
 
-/// What is known of a function that can be made.
+/// What is known of a function once it was made of its template.
 #[derive(Default)]
 pub(super) struct Checked {
     /// What its writer should know.
     pub(super) remarks: Vec<String>,
     /// Where nodes would send its messages.
     pub(super) collector: Option<String>,
+    /// What chains must know.
+    pub(super) conduct: Conduct,
 }
 
-/// Can a function be made of what a template says, if it is one that comes with Catena? Takes its time with many rules, where nobody else waits for it.
+/// Can a function be made of what a template says, if it is one that comes with Catena? Takes its time with many rules,
+/// where nobody else waits for it.
 pub(super) async fn check(template: Option<&FunctionTemplate>) -> Result<Checked, Refusal> {
     let configuration = template.and_then(FunctionTemplate::configuration);
     let Some(configuration) = configuration else { return Ok(Checked::default()) };
     // One after the other, whoever asks: a rule set may take a while, and memory.
     let turn = TURN.acquire().await;
     let make = move || {
-        let Bundled { remarks, collector, .. } =
+        let Bundled { function, remarks, collector } =
             registry::make(&configuration, &Surroundings::default())?;
-        Ok::<Checked, ConfigError>(Checked { remarks, collector })
+        let needs_both_directions = function.profile().needs_both_directions;
+        let translations = registry::translations(&configuration)?.mappings;
+        let conduct = Conduct { needs_both_directions, translations };
+        Ok::<_, ConfigError>(Checked { remarks, collector, conduct })
     };
     let made = tokio::task::spawn_blocking(move || {
         let _turn = turn;
@@ -112,18 +121,73 @@ pub(super) fn arrange(
         )));
     }
     let networks = networks(intent, &function.label.project, &template)?;
+    let former = intent.functions.get(&function.id).and_then(|one| one.template.as_ref());
+    let former = former.map(translations).transpose().unwrap_or_default().unwrap_or_default();
+    let translations = translations(&template)?;
+    check_translator(&function, &template, &translations)?;
+    let own = |of: &Translations| addresses_of(of, networks.len());
+    let (former_own, own) = (own(&former), own(&translations));
     let names = names(&function, &template);
     let mut kept = Vec::with_capacity(names.len());
     for (place, name) in names.iter().enumerate() {
         let node = template.on.iter().nth(place % template.on.len().max(1)).cloned();
         let former = made.get(place).cloned();
-        let wanted = Wanted { name, node, networks: &networks, project: &function.label.project };
+        let wanted = Wanted {
+            name,
+            node,
+            networks: &networks,
+            project: &function.label.project,
+            addresses: &own,
+            former_addresses: &former_own,
+        };
         kept.push(instance(draft, quotas, former, &wanted)?);
     }
     let left = made.into_iter().skip(names.len());
     function.instances = kept;
     draft.put(function)?;
     left.into_iter().try_for_each(|one| remove(draft, &one)).map_err(Refusal::InUse)
+}
+
+/// What a function of a template makes of addresses.
+fn translations(template: &FunctionTemplate) -> Result<Translations, Refusal> {
+    let configuration = template.configuration();
+    let read = configuration
+        .map_or_else(|| Ok(Translations::default()), |one| registry::translations(&one));
+    read.map_err(wrong)
+}
+
+/// Who has addresses is one, and in the way of packets.
+fn check_translator(
+    function: &ServiceFunction,
+    template: &FunctionTemplate,
+    translations: &Translations,
+) -> Result<(), Refusal> {
+    if translations.mappings.is_empty() {
+        return Ok(());
+    }
+    if template.instances > 1 {
+        return Err(wrong(format!(
+            "'instances' is {}, and the addresses that the configuration names can be of one only; make several \
+             functions with addresses of their own",
+            template.instances
+        )));
+    }
+    if function.is_tap {
+        return Err(wrong(
+            "the function is a tap, which gives nothing back; one that translates addresses is none",
+        ));
+    }
+    Ok(())
+}
+
+/// The addresses that ports are to have for what a function translates, by their place: in one network, one port has
+/// all.
+fn addresses_of(translations: &Translations, ports: usize) -> Vec<Vec<IpAddr>> {
+    let Translations { at_ingress, at_egress, .. } = translations;
+    match ports {
+        1 => vec![[at_ingress.as_slice(), at_egress].concat()],
+        _ => vec![at_ingress.clone(), at_egress.clone()],
+    }
 }
 
 /// Removes what was made for a function that goes; who cannot do without it, else.
@@ -207,6 +271,9 @@ struct Wanted<'w> {
     node: Option<NodeName>,
     networks: &'w [NetworkId],
     project: &'w ProjectId,
+    /// The addresses that each of its ports has because the configuration names them, and had until now.
+    addresses: &'w [Vec<IpAddr>],
+    former_addresses: &'w [Vec<IpAddr>],
 }
 
 /// Makes an instance, or what is there already what it is to be.
@@ -223,7 +290,8 @@ fn instance(
         let end = ends.and_then(|ends| ends.get(place).copied());
         let there = end.and_then(|id| known(id, draft)).filter(|port| port.network == *network);
         let is_own = |port: &Port| !ports.contains(&port.id);
-        let port = match there.filter(is_own) {
+        let named = wanted.addresses.get(place).map(Vec::as_slice).unwrap_or_default();
+        let mut port = match there.filter(is_own) {
             Some(port) => {
                 let (node, device_id) = (wanted.node.clone(), wanted.name.to_owned());
                 Port { node, device_id, ..port }
@@ -236,10 +304,16 @@ fn instance(
                     label,
                     machine: wanted.name.to_owned(),
                     node: wanted.node.clone(),
+                    beside: named.to_vec(),
                 };
                 inside_port(draft.intent(), quotas, asked).map_err(Refusal::Port)?
             }
         };
+        let former = wanted.former_addresses.get(place).map(Vec::as_slice).unwrap_or_default();
+        port.fixed_ips
+            .retain(|fixed| !former.contains(&fixed.address) && !named.contains(&fixed.address));
+        let added = named_addresses(draft.intent(), &port, named).map_err(Refusal::Port)?;
+        port.fixed_ips.extend(added);
         ports.push(port.id);
         draft.put(port)?;
     }

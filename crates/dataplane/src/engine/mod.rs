@@ -72,7 +72,8 @@ use stages::functions::Access;
 use stages::receive::Arrival;
 use stages::shared_functions::SharedFunctions;
 use stages::{
-    answer, classify, coalesce, functions, prober, proxy, receive, setup, shaping, switch,
+    answer, answer_inside, classify, coalesce, functions, prober, proxy, receive, setup, shaping,
+    switch,
 };
 use state::affinity::FlowAffinity;
 use state::capture::Captures;
@@ -389,6 +390,7 @@ impl Engine {
         shaping::set_aside(vector, context);
         setup::set_aside(vector, &self.affinity, context);
         functions::forward(vector, &mut self.affinity, access, context);
+        answer_inside::answer(vector, context);
         switch::switch(vector, context);
         if is_probe {
             prober::consume(vector);

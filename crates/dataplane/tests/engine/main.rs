@@ -37,6 +37,7 @@ mod groups;
 mod guises;
 mod health;
 mod hostile;
+mod inside_nat;
 mod isolation;
 mod lane;
 mod metadata;

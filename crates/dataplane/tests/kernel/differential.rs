@@ -104,7 +104,7 @@ const DROPS_OF_OTHERS: [DropReason; 16] = [
 
 /// Those that these packets do not meet often enough; each has tests in the engine alone, through which
 /// every fragment and every packet that no path expects goes.
-const DROPS_OF_THE_ENGINE: [DropReason; 18] = [
+const DROPS_OF_THE_ENGINE: [DropReason; 19] = [
     DropReason::ContextMemoryFull,
     DropReason::FloodLimited,
     DropReason::FloodRepeated,
@@ -115,6 +115,7 @@ const DROPS_OF_THE_ENGINE: [DropReason; 18] = [
     DropReason::FunctionDenied,
     DropReason::FunctionFailed,
     DropReason::FunctionFull,
+    DropReason::FunctionUnasked,
     DropReason::MtuUntold,
     DropReason::SecondFirstFragment,
     DropReason::SetupFlowFull,

@@ -219,6 +219,8 @@ pub enum ExplainAction {
         rules: Vec<String>,
         /// By which name it ends there; none: it passes.
         ends: Option<DropReason>,
+        /// Its ends, where the function has given it others.
+        becomes: Option<String>,
     },
     /// It goes to another node.
     Encapsulated {
@@ -400,7 +402,9 @@ impl ExplainAction {
             Self::Bypassed { position, function, instance } => {
                 format!("{position} → past '{function}': its instance '{instance}' is dead")
             }
-            Self::Judged { function, rules, ends, .. } => judged(function, rules, *ends),
+            Self::Judged { function, rules, ends, becomes, .. } => {
+                judged(function, rules, *ends, becomes.as_deref())
+            }
             Self::Encapsulated { to, header, added_bytes, macs, .. } => {
                 format!("{header} to {to}{macs}  +{added_bytes} B  {}", header.bytes)
             }
@@ -455,9 +459,17 @@ fn received(from: Option<&NodeName>, header: Option<&Header>) -> String {
 }
 
 /// What a bundled function says, in the words of its rules.
-fn judged(function: &str, rules: &[String], ends: Option<DropReason>) -> String {
+fn judged(
+    function: &str,
+    rules: &[String],
+    ends: Option<DropReason>,
+    becomes: Option<&str>,
+) -> String {
     let verdict = match ends {
-        None => format!("'{function}' lets it pass"),
+        None => match becomes {
+            None => format!("'{function}' lets it pass"),
+            Some(becomes) => format!("'{function}' makes it {becomes}"),
+        },
         Some(DropReason::FunctionDenied) => format!("'{function}' drops it"),
         Some(reason) => format!("'{function}' ends it: {}", reason.sentence()),
     };

@@ -49,7 +49,7 @@ fn what_is_wrong_is_told_in_its_writers_words() {
         serde_json::json!({"file": {"name": "edge.iptables", "text": text}}).to_string()
     };
     for (kind, config, parts) in [
-        ("proxy", "{}".to_owned(), ["'proxy'", "firewall, ids, ips, marker, monitor, policer"]),
+        ("proxy", "{}".to_owned(), ["'proxy'", "balancer, firewall, ids, ips, marker, monitor, nat, policer"]),
         ("router", "{}".to_owned(), ["stands in no chain yet", "`catena nf run router`"]),
         (
             "marker",
@@ -94,4 +94,65 @@ fn what_is_left_out_is_told() {
         let told = remarks.iter().find(is_it).unwrap();
         assert!(told.contains(part), "{told}");
     }
+}
+
+fn translated(kind: &str, config: &serde_json::Value) -> Translations {
+    let configuration = Configuration { kind: kind.into(), config: config.to_string() };
+    assert!(make(&configuration, &Surroundings::default()).is_ok());
+    translations(&configuration).unwrap()
+}
+
+#[test]
+fn what_a_nat_makes_of_sources_follows_from_its_configuration() {
+    let config = serde_json::json!({
+        "masquerade": ["10.0.1.0/24"], "pool": ["203.0.113.4", "203.0.113.6/31"],
+        "dnat": [{"to": "203.0.113.4", "protocol": "tcp", "port": 8080, "inside": "10.0.1.7", "inside_port": 80}],
+        "static": [{"inside": "10.0.3.9", "outside": "203.0.113.9"}],
+    });
+    let Translations { mappings, at_ingress, at_egress } = translated("nat", &config);
+    let told: Vec<String> = mappings
+        .iter()
+        .map(|one| {
+            let end = |pattern: &catena_model::resource::TuplePattern| {
+                assert!(pattern.destination_prefix.is_none());
+                let (prefix, ports) = (pattern.source_prefix.unwrap(), pattern.source_ports);
+                format!("{prefix} {:?}", ports.min.zip(ports.max))
+            };
+            format!("{} -> {}", end(&one.ingress), end(&one.egress))
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "10.0.3.9/32 None -> 203.0.113.9/32 None",
+            "10.0.1.7/32 Some((80, 80)) -> 203.0.113.4/32 Some((8080, 8080))",
+            "10.0.1.0/24 None -> 203.0.113.4/32 Some((1024, 65535))",
+            "10.0.1.0/24 None -> 203.0.113.6/31 Some((1024, 65535))",
+        ]
+    );
+    let outside: Vec<String> = at_egress.iter().map(ToString::to_string).collect();
+    assert_eq!(outside, ["203.0.113.4", "203.0.113.6", "203.0.113.7", "203.0.113.9"]);
+    assert!(at_ingress.is_empty());
+    let monitor = Configuration { kind: "monitor".into(), config: "{}".into() };
+    assert_eq!(translations(&monitor).unwrap(), Translations::default());
+}
+
+#[test]
+fn what_a_balancer_makes_of_destinations_follows_from_its_configuration() {
+    let backend = |last: u8| serde_json::json!({"address": format!("10.0.2.{last}"), "port": 8080});
+    let mut config = serde_json::json!({"services": [{
+        "name": "web", "address": "10.0.1.80", "protocol": "tcp", "port": 80, "backends": [backend(1), backend(2)],
+    }]});
+    let Translations { mappings, at_ingress, at_egress } = translated("balancer", &config);
+    let ends = mappings
+        .iter()
+        .map(|one| [&one.ingress, &one.egress].map(|pattern| pattern.destination_prefix));
+    let prefix = |text: &str| Some(text.parse().unwrap());
+    let expected = ["10.0.2.1/32", "10.0.2.2/32"].map(|to| [prefix("10.0.1.80/32"), prefix(to)]);
+    assert_eq!(ends.collect::<Vec<_>>(), expected);
+    assert_eq!(at_ingress, ["10.0.1.80".parse::<IpAddr>().unwrap()]);
+    assert!(at_egress.is_empty());
+    config["services"][0]["health"] = serde_json::json!({"kind": "tcp", "from": "10.0.1.81"});
+    let told = refusal("balancer", &config.to_string());
+    assert!(told.contains("'web' has 'health'") && told.contains("'passive'"), "{told}");
 }

@@ -10,7 +10,7 @@ use crate::index::Index;
 use crate::intent::Intent;
 use crate::ledger::Direction;
 use crate::render::{destination_network, source_network};
-use crate::selector::rewritten;
+use crate::selector::rewritten_by;
 use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::program::TupleField;
 use catena_model::resource::{Chain, ServiceFunction};
@@ -104,7 +104,7 @@ pub(super) fn of_chain(intent: &Intent, graphs: &Graphs<'_>, chain: &Chain) -> B
         functions.filter(|function| !function.is_tap).collect()
     };
     let changes_sources =
-        |function: &&ServiceFunction| rewritten(&function.mapping).contains(&TupleField::Source);
+        |function: &&ServiceFunction| rewritten_by(function).contains(&TupleField::Source);
     let before = graphs.all_before(chain.id);
     let mut before = before.iter().filter_map(|id| intent.chains.get(id));
     let mut is_told = !before.any(|chain| functions(chain).iter().any(changes_sources));

@@ -184,6 +184,7 @@ impl Resource for ServiceFunction {
         self.instances == newer.instances
             && self.is_tap == newer.is_tap
             && self.mapping == newer.mapping
+            && self.conduct == newer.conduct
             && self.keeps_mac == newer.keeps_mac
             && self.number == newer.number
     }

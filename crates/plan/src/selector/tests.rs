@@ -65,7 +65,7 @@ fn answers_have_source_and_destination_exchanged() {
 fn a_function_that_rewrites_everything_leaves_nothing_as_it_was() {
     let sent = FlowMatch { source: net("10.0.0.0/24"), ..any() };
     let left = FlowMatch { source: net("192.0.2.7/32"), ..any() };
-    assert_eq!(mapped(sent, &masquerade()), [left]);
+    assert_eq!(mapped(sent, [&masquerade()]), [left]);
 }
 
 #[test]
@@ -74,17 +74,17 @@ fn what_a_function_does_not_rewrite_stays_beside_what_it_does() {
     mapping.ingress.source_prefix = net("10.0.0.0/25");
     let sent = FlowMatch { source: net("10.0.0.0/24"), ..any() };
     let left = FlowMatch { source: net("192.0.2.7/32"), ..any() };
-    assert_eq!(mapped(sent.clone(), &mapping), [left.clone(), sent]);
+    assert_eq!(mapped(sent.clone(), [&mapping]), [left.clone(), sent]);
     let inside = FlowMatch { source: net("10.0.0.64/26"), ..any() };
-    assert_eq!(mapped(inside, &mapping), [left]);
+    assert_eq!(mapped(inside, [&mapping]), [left]);
     let outside = FlowMatch { source: net("10.0.0.128/25"), ..any() };
-    assert_eq!(mapped(outside.clone(), &mapping), [outside]);
+    assert_eq!(mapped(outside.clone(), [&mapping]), [outside]);
 }
 
 #[test]
 fn a_mapping_says_nothing_of_the_other_family() {
     let sent = FlowMatch { family: IpFamily::Ipv6, ..any() };
-    assert_eq!(mapped(sent.clone(), &masquerade()), [sent]);
+    assert_eq!(mapped(sent.clone(), [&masquerade()]), [sent]);
 }
 
 #[test]
@@ -92,8 +92,8 @@ fn rewritten_ports_are_looked_at_only_where_every_packet_has_some() {
     let mut mapping = masquerade();
     mapping.egress.source_ports = PortBounds { min: Some(1_024), max: None };
     let source = net("192.0.2.7/32");
-    assert_eq!(mapped(any(), &mapping), [FlowMatch { source, ..any() }]);
+    assert_eq!(mapped(any(), [&mapping]), [FlowMatch { source, ..any() }]);
     let tcp = FlowMatch { transport: Some(Transport::Tcp), ..any() };
     let left = FlowMatch { source, source_ports: ports(1_024, u16::MAX), ..tcp.clone() };
-    assert_eq!(mapped(tcp, &mapping), [left]);
+    assert_eq!(mapped(tcp, [&mapping]), [left]);
 }

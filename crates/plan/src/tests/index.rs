@@ -11,9 +11,9 @@ use catena_model::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
 };
 use catena_model::resource::{
-    Chain, ChainGraph, ClassificationRule, Encapsulation, FailurePolicy, FixedIp, Instance,
-    InterfaceRef, IpFamily, Label, Network, OwnTraffic, Port, PortBounds, ServiceFunction, Subnet,
-    Transport, TupleMapping,
+    Chain, ChainGraph, ClassificationRule, Conduct, Encapsulation, FailurePolicy, FixedIp,
+    Instance, InterfaceRef, IpFamily, Label, Network, OwnTraffic, Port, PortBounds,
+    ServiceFunction, Subnet, Transport, TupleMapping,
 };
 use catena_model::slice::{Slice, TunnelId};
 use catena_model::{NodeName, ProjectId};
@@ -160,6 +160,7 @@ fn function(number: u32, dice: &mut Dice) -> ServiceFunction {
         mapping: mapping(dice),
         keeps_mac: dice.below(4) == 0,
         template: None,
+        conduct: Conduct::default(),
         number: dice.below(4),
         declared: Value::Null,
     }
@@ -168,9 +169,7 @@ fn function(number: u32, dice: &mut Dice) -> ServiceFunction {
 /// Now and then it changes sources.
 fn mapping(dice: &mut Dice) -> TupleMapping {
     let mut mapping = TupleMapping::default();
-    if dice.below(6) == 0 {
-        mapping.egress.source_prefix = Some("192.0.2.1/32".parse().unwrap());
-    }
+    mapping.egress.source_prefix = (dice.below(6) == 0).then(|| "192.0.2.1/32".parse().unwrap());
     mapping
 }
 

@@ -33,4 +33,5 @@ mod steps;
 mod stitches;
 mod stored;
 mod touched;
+mod translators;
 mod ways;

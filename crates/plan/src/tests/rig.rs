@@ -6,9 +6,9 @@ use catena_model::entry::ProgramVersion;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId, SubnetId};
 use catena_model::program::Underlay;
 use catena_model::resource::{
-    Attachment, Chain, ClassificationRule, Encapsulation, FailurePolicy, FixedIp, Instance,
-    InterfaceRef, IpFamily, Label, NamespaceRef, Network, Port, PortBounds, ServiceFunction,
-    Subnet, Transport, TupleMapping,
+    Attachment, Chain, ClassificationRule, Conduct, Encapsulation, FailurePolicy, FixedIp,
+    Instance, InterfaceRef, IpFamily, Label, NamespaceRef, Network, Port, PortBounds,
+    ServiceFunction, Subnet, Transport, TupleMapping,
 };
 use catena_model::setup::Setup;
 use catena_model::status::ChainStatus;
@@ -163,6 +163,7 @@ impl World {
                 mapping: TupleMapping::default(),
                 keeps_mac: false,
                 template: None,
+                conduct: Conduct::default(),
                 number,
                 declared: serde_json::Value::Null,
             },

@@ -6,7 +6,7 @@ use super::problem::Problem;
 use super::view::View;
 use crate::auth::Refusal;
 use crate::northbound::app::App;
-use crate::northbound::bundled;
+use crate::northbound::bundled::{self, Checked};
 use crate::reconcile::settle;
 use axum::response::Response;
 use catena_model::account::FunctionCounters;
@@ -95,12 +95,16 @@ pub(super) async fn patch(view: &View) -> Result<Response, Problem> {
     }
     check_hosts(view, template.as_ref().and_then(Option::as_ref))?;
     let id = find_function(view)?;
-    check_bundled(view, template.as_ref().and_then(Option::as_ref)).await?;
+    let checked = check_bundled(view, template.as_ref().and_then(Option::as_ref)).await?;
     let edit = move |function: ServiceFunction| {
+        let conduct = match &template {
+            Some(_) => checked.conduct,
+            None => function.conduct.clone(),
+        };
         let on_failure = on_failure.unwrap_or(function.on_failure);
         let keeps_mac = keeps_mac.unwrap_or(function.keeps_mac);
         let template = template.unwrap_or_else(|| function.template.clone());
-        ServiceFunction { on_failure, keeps_mac, template, ..function }
+        ServiceFunction { on_failure, keeps_mac, template, conduct, ..function }
     };
     view.told(&change(view, id, edit).await?)
 }
@@ -110,8 +114,9 @@ pub(super) async fn put(view: &View) -> Result<Response, Problem> {
     let FunctionSettings { on_failure, keeps_mac, template } = body(&view.call)?;
     check_hosts(view, template.as_ref())?;
     let id = find_function(view)?;
-    check_bundled(view, template.as_ref()).await?;
-    let edit = move |function| ServiceFunction { on_failure, keeps_mac, template, ..function };
+    let conduct = check_bundled(view, template.as_ref()).await?.conduct;
+    let edit =
+        move |function| ServiceFunction { on_failure, keeps_mac, template, conduct, ..function };
     view.told(&change(view, id, edit).await?)
 }
 
@@ -133,11 +138,14 @@ fn operators(what: &str) -> Problem {
 }
 
 /// Can it be made, and may who asks say where hosts send its messages?
-async fn check_bundled(view: &View, template: Option<&FunctionTemplate>) -> Result<(), Problem> {
+async fn check_bundled(
+    view: &View,
+    template: Option<&FunctionTemplate>,
+) -> Result<Checked, Problem> {
     let checked = bundled::check(template).await?;
     match checked.collector {
         Some(_) if !view.identity.sees_all() => Err(operators("'ipfix' is sent to by hosts")),
-        _ => Ok(()),
+        _ => Ok(checked),
     }
 }
 

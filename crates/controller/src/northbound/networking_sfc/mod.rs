@@ -27,7 +27,8 @@ mod uses;
 mod values;
 
 pub(super) use bulk::create_all;
-pub(super) use port::{InsidePort, PortRefusal, inside_port, user_beside_pairs};
+pub(super) use port::inside::{InsidePort, PortRefusal, inside_port, named_addresses};
+pub(super) use port::user_beside_pairs;
 pub(super) use routes::routes;
 
 use super::routes::Place;

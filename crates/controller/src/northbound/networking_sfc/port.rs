@@ -1,5 +1,7 @@
 //! Ports: an attachment to a network, with its addresses, and where its interface is found.
 
+pub(super) mod inside;
+
 use super::attributes::{
     Attribute, Prepared, empty_dict, empty_text, null, operators, optional, read_only, required,
 };
@@ -9,16 +11,17 @@ use super::collection::{
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
 use super::{addresses, network, subnet, uses, values};
-use crate::northbound::quotas::{PORT_PER_NODE, Quotas};
+use crate::northbound::quotas::PORT_PER_NODE;
 use catena_model::NodeName;
 use catena_model::ProjectId;
 use catena_model::id::{NetworkId, PortId, SubnetId};
 use catena_model::program::PROXY_MAC;
 use catena_model::resource::{
-    Attachment, FixedIp, InterfaceRef, Label, NamespaceRef, OwnTraffic, Port, Subnet,
+    Attachment, FixedIp, InterfaceRef, NamespaceRef, OwnTraffic, Port, Subnet,
 };
 use catena_plan::IndexedIntent;
 use catena_wire::scalar::MacAddr;
+use inside::check_not_inside;
 use serde_json::{Map, Value, json};
 use std::net::IpAddr;
 use uuid::Uuid;
@@ -108,7 +111,7 @@ impl Collection for Ports {
             admin_state_up: true,
         };
         if given.value("fixed_ips").is_none_or(Value::is_null) {
-            port.fixed_ips = one_of_each_family(edit.draft.intent(), network)?;
+            port.fixed_ips = one_of_each_family(edit.draft.intent(), network, &[])?;
         }
         apply(edit.scope(), &mut port, given)?;
         check_node(edit, &port)?;
@@ -136,71 +139,6 @@ impl Collection for Ports {
         }
         edit.draft.remove::<Port>(id);
         Ok(())
-    }
-}
-
-/// A port of a function that runs inside a data plane, as it is to be made.
-pub(in crate::northbound) struct InsidePort {
-    pub(in crate::northbound) network: NetworkId,
-    pub(in crate::northbound) label: Label,
-    /// The name of its instance.
-    pub(in crate::northbound) machine: String,
-    /// The node that runs it, once that is known.
-    pub(in crate::northbound) node: Option<NodeName>,
-}
-
-/// Why it cannot be made.
-pub(in crate::northbound) enum PortRefusal {
-    /// The project has as many of this kind as it may.
-    Quota(&'static str),
-    /// For people.
-    Addresses(String),
-}
-
-/// Makes a port that has no interface, with an address of each family of its network.
-pub(in crate::northbound) fn inside_port(
-    intent: &IndexedIntent,
-    quotas: &Quotas,
-    asked: InsidePort,
-) -> Result<Port, PortRefusal> {
-    let InsidePort { network, label, machine, node } = asked;
-    let own = intent.index().count_owned::<Port>(&label.project);
-    let at_node = node.as_ref().map(|node| intent.index().ports_at(node, &label.project));
-    for (kind, own) in [("port", Some(own)), (PORT_PER_NODE, at_node)] {
-        let limit = quotas.limit(&label.project, kind);
-        if limit.zip(own).is_some_and(|(limit, own)| own >= limit) {
-            return Err(PortRefusal::Quota(kind));
-        }
-    }
-    let fixed_ips = one_of_each_family(intent, network);
-    Ok(Port {
-        id: PortId(Uuid::new_v4()),
-        label,
-        network,
-        mac: free_mac(intent, network),
-        fixed_ips: fixed_ips.map_err(|error| PortRefusal::Addresses(error.message))?,
-        device_id: machine,
-        device_owner: INSIDE_OWNER.to_owned(),
-        own_traffic: OwnTraffic::Own,
-        node,
-        attachment: Some(Attachment::Inside),
-        admin_state_up: true,
-    })
-}
-
-/// A port that a template has made is its function's: where it is, the template says.
-fn check_not_inside(port: &Port, given: &Prepared) -> Result<(), ApiError> {
-    let places = ["binding:host_id", "binding:profile", "mac_address", "device_id"];
-    let changed = places.into_iter().find(|key| given.value(key).is_some());
-    match changed.filter(|_| port.attachment == Some(Attachment::Inside)) {
-        None => Ok(()),
-        Some(key) => Err(ApiError::conflict(
-            "PortInUse",
-            format!(
-                "Port {} belongs to a bundled function, whose template says its {key}; change the template.",
-                port.id
-            ),
-        )),
     }
 }
 
@@ -313,12 +251,19 @@ fn exhausted(subnets: &[&Subnet]) -> ApiError {
     ApiError::conflict("IpAddressGenerationFailure", message)
 }
 
-/// An address of each family that the network has.
+/// An address of each family that the network has, and none of `beside`.
 fn one_of_each_family(
     intent: &IndexedIntent,
     network: NetworkId,
+    beside: &[IpAddr],
 ) -> Result<Vec<FixedIp>, ApiError> {
-    let lowest_from = |from| intent.index().lowest_free_address(network, from);
+    let lowest_from = |mut from| loop {
+        let free = intent.index().lowest_free_address(network, from)?;
+        if !beside.contains(&free) {
+            return Some(free);
+        }
+        from = addresses::next(free)?;
+    };
     let mut fixed = Vec::new();
     for is_ipv4 in [true, false] {
         let subnets: Vec<&Subnet> = uses::subnets_in(intent, network)

@@ -10,7 +10,9 @@ use super::{group_parameters, port_chain, port_pair, uses, values};
 use crate::northbound::bundled;
 use catena_model::ProjectId;
 use catena_model::id::{ChainId, FunctionId, InstanceId};
-use catena_model::resource::{Encapsulation, FailurePolicy, Instance, Runs, ServiceFunction};
+use catena_model::resource::{
+    Conduct, Encapsulation, FailurePolicy, Instance, Runs, ServiceFunction,
+};
 use catena_plan::IndexedIntent;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -73,6 +75,7 @@ impl Collection for PortPairGroups {
             mapping: group_parameters::mapping(&declared),
             keeps_mac: false,
             template: None,
+            conduct: Conduct::default(),
             number: uses::free_function_number(edit.draft.intent()),
             declared,
         })?;

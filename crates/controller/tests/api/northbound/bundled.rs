@@ -185,7 +185,7 @@ fn what_no_function_can_be_made_of_is_refused_and_nothing_is_stored() {
         body
     };
     let cases: [(Value, &str); 7] = [
-        (with(&|t| t["runs"] = json!({"bundled": "oracle"})), "there are firewall, "),
+        (with(&|t| t["runs"] = json!({"bundled": "oracle"})), "there are balancer, "),
         (with(&|t| t["config"] = json!({})), "missing field `file`"),
         (
             with(&|t| t["config"] = json!({"file": "edge.iptables"})),

@@ -28,4 +28,5 @@ mod stamps;
 mod steering;
 mod surprises;
 mod telling;
+mod translators;
 mod validation;

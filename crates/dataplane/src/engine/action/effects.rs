@@ -10,6 +10,7 @@ use crate::engine::state::proxy_flows::{Key, Visit};
 use crate::engine::vector::decision::{Exit, Stage};
 use catena_model::program::WhenAway;
 use catena_model::{DropReason, TunnelKind};
+use catena_wire::flow::FlowKey;
 use catena_wire::nsh::UserContext;
 use catena_wire::scalar::MacAddr;
 
@@ -30,9 +31,15 @@ pub(crate) enum Effect {
     Asked { port: PortIndex, start: PathPosition, away: WhenAway },
     /// Of a hop's instances, the one with this index.
     Chosen { position: PathPosition, instance: usize, flow_hash: u64 },
-    /// The local instance with this number, which is inside, was asked: the rules that it met, and the name by which it
-    /// ends there, if it does.
-    Judged { position: PathPosition, local: u32, rules: Vec<String>, ends: Option<DropReason> },
+    /// The local instance with this number, which is inside, was asked: the rules that it met, the name by which it
+    /// ends there, if it does, and its ends where it has others now.
+    Judged {
+        position: PathPosition,
+        local: u32,
+        rules: Vec<String>,
+        ends: Option<DropReason>,
+        becomes: Option<FlowKey>,
+    },
     /// The chosen instance with this index is dead and passed by.
     Bypassed { position: PathPosition, instance: usize },
     /// The proxy's memory knew its flow by this key.

@@ -15,10 +15,12 @@ use catena_model::id::ChainId;
 use catena_model::program::{HopKind, WhenAway};
 use catena_model::topology::PortNumber;
 use catena_model::{DropReason, NodeName, TunnelKind};
+use catena_search::has_ports;
+use catena_wire::flow::FlowKey;
 use catena_wire::nsh::UserContext;
 use catena_wire::{ethernet, ipv4, ipv6, udp};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// What a rehearsal saw, in order.
 pub(crate) enum Event {
@@ -124,8 +126,8 @@ impl Renderer<'_> {
                 self.forwarded(*position, *instance, *flow_hash)
             }
             Effect::Bypassed { position, instance } => self.bypassed(*position, *instance),
-            Effect::Judged { position, local, rules, ends } => {
-                self.judged((*position, *local), rules, *ends)
+            Effect::Judged { position, local, rules, ends, becomes } => {
+                self.judged((*position, *local), rules, *ends, becomes.as_ref())
             }
             Effect::Recalled { port, position } => self.recalled(*port, *position, false),
             Effect::Returned { port, position } => self.recalled(*port, *position, true),
@@ -241,6 +243,7 @@ impl Renderer<'_> {
         (position, local): (PathPosition, u32),
         rules: &[String],
         ends: Option<DropReason>,
+        becomes: Option<&FlowKey>,
     ) -> ExplainAction {
         let place = self.tables.positions.place(position);
         let path = self.tables.path(place.path);
@@ -251,6 +254,7 @@ impl Renderer<'_> {
             instance: local.map_or_else(String::new, |local| local.name.clone()),
             rules: rules.to_vec(),
             ends,
+            becomes: becomes.map(in_words),
         }
     }
 
@@ -333,4 +337,14 @@ fn unread(header: &[u8]) -> Header {
 pub(crate) fn chain_name(tables: &Tables, chain: ChainId) -> String {
     let named = tables.entries.chains.get(&chain);
     named.map_or_else(|| chain.to_string(), |entry| entry.name.clone())
+}
+
+/// The ends of a packet.
+fn in_words(flow: &FlowKey) -> String {
+    let FlowKey { source, destination, source_port, destination_port, .. } = *flow;
+    if !has_ports(flow) {
+        return format!("{source} > {destination}");
+    }
+    let [from, to] = [(source, source_port), (destination, destination_port)].map(SocketAddr::from);
+    format!("{from} > {to}")
 }

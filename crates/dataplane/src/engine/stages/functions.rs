@@ -8,6 +8,7 @@ use super::{forwarder, segmentation};
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
 use crate::engine::action::effects::Effect;
+use crate::engine::action::execute::address;
 use crate::engine::encap;
 use crate::engine::packet::parse;
 use crate::engine::state::affinity::FlowAffinity;
@@ -18,15 +19,17 @@ use crate::engine::vector::{InsideVisit, Source, Step, Work};
 use catena_io::Offload;
 use catena_model::DropReason;
 use catena_model::account::{Created, Volume};
+use catena_model::program::PROXY_MAC;
 use catena_nf::bucket::ICMP_ERRORS;
 use catena_nf::carry_out;
 use catena_nf::function::Answer;
-use catena_nf::outcome::{DropCause, Generated, Outcomes, Patch, Verdict as Says};
+use catena_nf::outcome::{
+    DropCause, Generated, GeneratedKind, Outcomes, Part, Patch, Verdict as Says,
+};
 use catena_nf::packet::{Direction, Metadata, Packet, Time};
-use catena_wire::field::UpperChecksum;
-use catena_wire::frame::Network;
+use catena_wire::field::{Field, UpperChecksum};
+use catena_wire::frame::{FrameView, Network};
 use catena_wire::segment::complete_checksum;
-use std::ops::Range;
 
 /// How functions are reached.
 pub(crate) enum Access<'f> {
@@ -77,7 +80,7 @@ fn ask(vector: &mut Vec<Work>, access: &mut Access<'_>, context: &mut Context<'_
             // A probe finds the way through functions, and is none of their affairs.
             _ if context.is_probe => {
                 for work in &mut vector[start..end] {
-                    tell(work, Vec::new, None, context);
+                    tell(work, Vec::new, (None, || false), context);
                     pass(work, context);
                 }
             }
@@ -172,17 +175,34 @@ fn instance<'t>(
     path.local_instances.get(visit.local as usize).map(|local| (path, local))
 }
 
-/// Tells whoever listens what a function says of a packet.
+/// Tells whoever listens what a function says of a packet. `becomes`: has it given it other ends?
 fn tell(
     work: &Work,
     rules: impl FnOnce() -> Vec<String>,
-    ends: Option<DropReason>,
+    (ends, becomes): (Option<DropReason>, impl FnOnce() -> bool),
     context: &mut Context<'_>,
 ) {
     if let Step::Inside(visit) = work.step {
         let InsideVisit { position, local, .. } = visit;
-        context.trace.note(work.copy, || Effect::Judged { position, local, rules: rules(), ends });
+        context.trace.note(work.copy, || {
+            let becomes = work.view.flow.filter(|_| ends.is_none() && becomes());
+            Effect::Judged { position, local, rules: rules(), ends, becomes }
+        });
     }
+}
+
+/// Does it change one of the ends of a packet?
+fn is_of_ends(patch: &Patch) -> bool {
+    matches!(
+        patch.part,
+        Part::Field(
+            Field::Source
+                | Field::Destination
+                | Field::SourcePort
+                | Field::DestinationPort
+                | Field::IcmpIdentifier
+        )
+    )
 }
 
 /// Puts a packet on the position behind its function.
@@ -202,9 +222,27 @@ fn pass(work: &mut Work, context: &mut Context<'_>) {
     if let Some(path_ref) = work.path {
         context.count(work.copy, CounterUpdate::Returned(path_ref, visit.local), work.volume);
     }
+    if is_addressed_to(work, local, context) {
+        readdress(work);
+    }
     let network = local.egress.and_then(|port| context.tables.port(port).addressed_in());
     let position = encap::next(&context.tables.positions, visit.position);
     work.step = Step::Passed { position, network };
+}
+
+/// Is a frame addressed to the function that it comes from? Who sends to it takes it for a router.
+fn is_addressed_to(work: &Work, local: &LocalInstance, context: &Context<'_>) -> bool {
+    let mut ports = [local.ingress, local.egress].into_iter().flatten();
+    ports.any(|port| context.tables.port(port).entry.mac == work.view.destination)
+}
+
+/// Takes the word of a frame's MAC away, where it says nothing any more: behind its path the packet is delivered by its
+/// address.
+fn readdress(work: &mut Work) {
+    match address(work.buffer.bytes_mut(), Some(PROXY_MAC), None) {
+        Ok(()) => work.view.destination = PROXY_MAC,
+        Err(reason) => work.drop(reason),
+    }
 }
 
 /// The same, or its end there.
@@ -253,8 +291,8 @@ fn decide(batch: Batch<'_>, functions: &mut Functions, context: &mut Context<'_>
     }
     let outcomes = &*asking.outcomes;
     generate(works, (running, outcomes), made, context);
-    change(works, outcomes);
-    for (work, says) in works.iter_mut().zip(outcomes.verdicts()) {
+    change(works, outcomes, context.tables.choice_seed);
+    for (at, (work, says)) in works.iter_mut().zip(outcomes.verdicts()).enumerate() {
         if !matches!(work.step, Step::Inside(_)) {
             continue;
         }
@@ -262,14 +300,18 @@ fn decide(batch: Batch<'_>, functions: &mut Functions, context: &mut Context<'_>
             Says::Drop(DropCause::Rule(rule)) => vec![running.rule(*rule)],
             Says::Drop(DropCause::Full) | Says::Pass | Says::Hold => Vec::new(),
         };
+        let becomes = || {
+            let mut replaced = outcomes.replaced().iter();
+            outcomes.patches_of(at).any(is_of_ends) || replaced.any(|(of, _)| *of as usize == at)
+        };
         let ends = reason_of(*says);
-        tell(work, rules, ends, context);
+        tell(work, rules, (ends, becomes), context);
         settle(work, ends, context);
     }
 }
 
 /// Changes packets that go on: what a packet ends with needs no change. One that cannot be changed as it is said ends.
-fn change(works: &mut [Work], outcomes: &Outcomes) {
+fn change(works: &mut [Work], outcomes: &Outcomes, seed: u64) {
     let goes_on = |at: u32| outcomes.verdicts().get(at as usize) == Some(&Says::Pass);
     let mut rest = outcomes.patches();
     while let Some((at, _)) = rest.first() {
@@ -277,17 +319,17 @@ fn change(works: &mut [Work], outcomes: &Outcomes) {
         let (own, others) = rest.split_at(count);
         rest = others;
         if let Some(work) = works.get_mut(*at as usize).filter(|_| goes_on(*at)) {
-            patch(work, own.iter().map(|(_, patch)| patch));
+            patch(work, own.iter().map(|(_, patch)| patch), seed);
         }
     }
     for (at, place) in outcomes.replaced().iter().filter(|(at, _)| goes_on(*at)) {
         if let Some(work) = works.get_mut(*at as usize) {
-            replace(work, outcomes, place.clone());
+            replace(work, outcomes.bytes(place.clone()), seed);
         }
     }
 }
 
-fn patch<'p>(work: &mut Work, patches: impl IntoIterator<Item = &'p Patch>) {
+fn patch<'p>(work: &mut Work, patches: impl IntoIterator<Item = &'p Patch>, seed: u64) {
     let (view, upper) = (work.view, upper(work));
     // No tunnel of 5G is open here, so nobody asks for what one would say.
     let mut metadata = Metadata::default();
@@ -295,23 +337,34 @@ fn patch<'p>(work: &mut Work, patches: impl IntoIterator<Item = &'p Patch>) {
     if carry_out::apply(patches, frame, upper, &mut metadata).is_err() {
         return work.drop(DropReason::FunctionFailed);
     }
-    look_again(work);
+    look_again(work, &view, seed);
 }
 
-fn replace(work: &mut Work, outcomes: &Outcomes, place: Range<usize>) {
-    if !work.buffer.fill(outcomes.bytes(place)) {
+fn replace(work: &mut Work, bytes: &[u8], seed: u64) {
+    if !work.buffer.fill(bytes) {
         return work.drop(DropReason::FunctionFailed);
     }
     work.buffer.offload = Offload::default();
     work.volume.bytes = work.buffer.len() as u64;
-    look_again(work);
+    let former = work.view;
+    look_again(work, &former, seed);
 }
 
-/// Reads a packet that is another now.
-fn look_again(work: &mut Work) {
-    match parse::parse_frame(work.buffer.bytes()) {
-        Ok(view) => work.view = view,
-        Err(_) => work.drop(DropReason::FunctionFailed),
+/// Reads a packet that is another now. If its address is, its MAC was that of the former, unless the function has said
+/// another.
+fn look_again(work: &mut Work, former: &FrameView, seed: u64) {
+    let Ok(view) = parse::parse_frame(work.buffer.bytes()) else {
+        return work.drop(DropReason::FunctionFailed);
+    };
+    work.view = view;
+    let addresses = |view: &FrameView| view.flow.map(|flow| (flow.source, flow.destination));
+    if addresses(&view) != addresses(former) && view.destination == former.destination {
+        readdress(work);
+    }
+    // What chooses instances is what other nodes see of it.
+    if let Step::Inside(visit) = work.step {
+        work.flow_hash = parse::flow_hash(&work.view, seed);
+        work.choose_by_user(visit.position, seed);
     }
 }
 
@@ -360,6 +413,14 @@ fn make(
     let (_, local) = instance(visit, context).ok_or(DropReason::NoInstance)?;
     let port = local.ingress.ok_or(DropReason::UnknownPort)?;
     let network = context.tables.port(port).network;
+    let new_destination = match generated.kind {
+        // It is for another host than that which has sent to it.
+        GeneratedKind::Hairpin => {
+            let to = view.flow.map(|flow| flow.destination).ok_or(DropReason::NoNeighbour)?;
+            Some(context.tables.network(network).next_hop(to).ok_or(DropReason::NoNeighbour)?)
+        }
+        _ => None,
+    };
     let mut buffer = context.take_buffer(cause.owner).ok_or(DropReason::BuffersExhausted)?;
     if !buffer.fill(frame) {
         context.pool.put(buffer);
@@ -374,7 +435,7 @@ fn make(
         path: None,
         slice: None,
         copy: cause.copy.saturating_add(1),
-        new_destination: None,
+        new_destination,
         step: Step::Ordinary { network, from: Source::Proxy },
         ..*cause
     })
@@ -390,10 +451,11 @@ fn rehearse(work: &mut Work, functions: &Functions, context: &mut Context<'_>) {
     let Answer { verdict, patches, rules } =
         running.function.ask(now, visit.direction(), &packet(work));
     let ends = reason_of(verdict);
-    tell(work, || rules.iter().map(|rule| running.rule(*rule)).collect(), ends, context);
     if ends.is_none() && !patches.is_empty() {
-        patch(work, &patches);
+        patch(work, &patches, context.tables.choice_seed);
     }
+    let rules = || rules.iter().map(|rule| running.rule(*rule)).collect();
+    tell(work, rules, (ends, || patches.iter().any(is_of_ends)), context);
     if matches!(work.step, Step::Inside(_)) {
         settle(work, ends, context);
     }

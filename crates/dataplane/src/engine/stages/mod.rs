@@ -3,6 +3,7 @@
 //! packet.
 
 pub(crate) mod answer;
+pub(crate) mod answer_inside;
 pub(crate) mod branch;
 pub(crate) mod classify;
 pub(crate) mod coalesce;

@@ -50,6 +50,9 @@ pub(crate) fn exit(
         Some(MacLocation::Port(port)) if from == Source::Port(*port) => {
             Err(DropReason::HairpinToSource)
         }
+        Some(MacLocation::Port(port)) if tables.port(*port).is_inside() => {
+            Err(DropReason::FunctionUnasked)
+        }
         Some(MacLocation::Port(port)) => Ok(Some(ActionRef::Port(*port))),
         Some(MacLocation::Node(node)) if from != Source::Tunnel => {
             Ok(Some(ActionRef::Network(network, *node)))

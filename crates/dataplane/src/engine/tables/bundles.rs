@@ -157,6 +157,11 @@ impl Bundles {
         &self.all
     }
 
+    /// Does this node run none?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.numbers.is_empty()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Bundle>> {
         self.all.iter().flatten()
     }

@@ -9,7 +9,7 @@ use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex, UNTOLD_NE
 use catena_model::PathId;
 use catena_model::id::{ChainId, InstanceId, NetworkId};
 use catena_model::program::{Balance, HopKind, PathEntry, RewriteEntry, WhenAway};
-use catena_model::resource::{Encapsulation, FailurePolicy};
+use catena_model::resource::{Encapsulation, FailurePolicy, TuplePattern};
 use catena_wire::frame::FrameView;
 use catena_wire::scalar::MacAddr;
 use std::net::IpAddr;
@@ -85,6 +85,14 @@ impl PathTable {
         let is_here =
             |instance: &InstanceTable| matches!(instance.place, InstancePlace::Here { .. });
         self.hops.iter().any(|hop| hop.rewrites.is_some() && hop.instances.iter().any(is_here))
+    }
+
+    /// Does a function on it that is asked in place give packets other ends? What it leaves, nobody waits for.
+    pub(crate) fn is_translated_inside(&self) -> bool {
+        let rewrites = |hop: &HopTable| {
+            hop.rewrites.as_ref().is_some_and(|rewrites| rewrites.leaves == TuplePattern::default())
+        };
+        self.hops.iter().any(rewrites)
     }
 
     /// Has this node business with sending packets to this position of it?

@@ -10,6 +10,7 @@ mod follow;
 mod lent;
 mod live;
 mod scenes;
+mod translated;
 mod why_not;
 
 use crate::rig::Rig;
