@@ -47,7 +47,7 @@ const SERVER: &str = "10.9.0.2";
 struct World {
     client: NetNamespace,
     middle: NetNamespace,
-    server: NetNamespace,
+    _server: NetNamespace,
     place: PathBuf,
     nginx: Child,
 }
@@ -73,7 +73,7 @@ impl World {
         let place = std::env::temp_dir().join(format!("catena-ids-{}-{name}", std::process::id()));
         fs::create_dir_all(place.join("pages")).expect("a directory");
         let nginx = serve(&server, &place);
-        Self { client, middle, server, place, nginx }
+        Self { client, middle, _server: server, place, nginx }
     }
 
     fn run(&self, rules: &str, is_preventing: bool) -> Running {
