@@ -24,6 +24,14 @@ def occurrences(content, data, low, high):
         at = data.find(needle, at + 1, max(high, 0))
 
 
+def everywhere(regex, data):
+    """From each place on at which it begins, those that overlap included."""
+    found = regex.search(data)
+    while found:
+        yield found
+        found = regex.search(data, found.start() + 1) if found.start() < len(data) else None
+
+
 def number(test, data, at):
     if at < 0 or at + test.count > len(data):
         return None
@@ -90,10 +98,7 @@ class Search:
         if isinstance(check, rules.Pattern):
             start = cursor if check.relative else 0
             part = self.data[start:]
-            if check.anchored:
-                found = [check.regex.match(part)]
-            else:
-                found = check.regex.finditer(part)
+            found = [check.regex.match(part)] if check.anchored else everywhere(check.regex, part)
             return (start + one.end() for one in found if one)
         if check.relative:
             low = cursor + (check.distance or 0)

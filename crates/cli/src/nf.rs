@@ -62,8 +62,8 @@ pub(crate) enum RunCommand {
     /// It is no router, and answers no ARP for the virtual addresses: routers of both sides send it what is for the
     /// other.
     Balancer(ConfiguredArguments),
-    /// An ids by rules of Snort and Suricata: it tells of attacks, as lines of EVE's JSON on the standard output, and lets
-    /// everything pass.
+    /// An ids by rules of Snort and Suricata: it tells of attacks, as lines of EVE's JSON on the standard output, and
+    /// lets everything pass.
     Ids(IdsArguments),
     /// An ips by rules of Snort and Suricata: it tells of attacks as the ids does, and ends what `drop` and `reject`
     /// name.

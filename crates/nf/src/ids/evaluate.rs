@@ -6,7 +6,7 @@
 
 use catena_rules::snort::{ByteTest, Check, Comparison, Content, DataAt, Numeral, Pattern};
 
-/// Places from which on a pattern that holds only where its search begins is tried.
+/// Places from which on a pattern that holds only where its search begins is tried, and one whose places overlap.
 const TRIES_MAX: usize = 1_024;
 
 /// Bytes that are looked at.
@@ -87,7 +87,8 @@ impl Cursors {
         let mut has_new = window.seen == 0;
         self.now.reset();
         self.now.push(0, false);
-        for check in checks {
+        let mut checks = checks.peekable();
+        while let Some(check) = checks.next() {
             let is_start = match check {
                 Check::Content(content) => !content.is_relative && !content.is_negated,
                 Check::Pattern(pattern) => !pattern.is_relative && !pattern.is_negated,
@@ -99,7 +100,10 @@ impl Cursors {
             }
             let holds = match check {
                 Check::Content(content) => self.content(content, window),
-                Check::Pattern(pattern) => self.pattern(pattern, window),
+                Check::Pattern(pattern) => {
+                    let is_followed = checks.peek().is_some_and(|next| is_relative(next));
+                    self.pattern(pattern, is_followed, window)
+                }
                 Check::ByteTest(test) => self.byte_test(test, window),
                 Check::DataAt(test) => self.data_at(test, window),
             };
@@ -160,7 +164,8 @@ impl Cursors {
         !self.now.any.is_empty()
     }
 
-    fn pattern(&mut self, pattern: &Pattern, window: Window<'_>) -> bool {
+    /// `is_followed`: what comes next asks where it ends.
+    fn pattern(&mut self, pattern: &Pattern, is_followed: bool, window: Window<'_>) -> bool {
         let Window { bytes, seen, .. } = window;
         if pattern.is_negated {
             if !pattern.is_relative {
@@ -175,15 +180,19 @@ impl Cursors {
         let Self { now, next } = self;
         next.reset();
         if !pattern.is_relative {
-            for found in pattern.regex.find_iter(bytes) {
-                next.push(found.end() as u32, found.end() > seen);
+            for (_, end) in matches(pattern, bytes, is_followed) {
+                next.any.push(end as u32);
+                if end > seen {
+                    next.new.push(end as u32);
+                }
             }
         } else {
             let tries = if pattern.is_anchored { TRIES_MAX } else { 1 };
             for cursor in now.any.iter().take(tries) {
                 let start = *cursor as usize;
-                for found in pattern.regex.find_iter(bytes.get(start..).unwrap_or_default()) {
-                    let (place, end) = (start + found.start(), start + found.end());
+                let rest = bytes.get(start..).unwrap_or_default();
+                for (first, last) in matches(pattern, rest, is_followed) {
+                    let (place, end) = (start + first, start + last);
                     let is_from_new = if pattern.is_anchored {
                         now.new.binary_search(cursor).is_ok()
                     } else {
@@ -198,10 +207,10 @@ impl Cursors {
                     break;
                 }
             }
-            for ends in [&mut next.any, &mut next.new] {
-                ends.sort_unstable();
-                ends.dedup();
-            }
+        }
+        for ends in [&mut next.any, &mut next.new] {
+            ends.sort_unstable();
+            ends.dedup();
         }
         std::mem::swap(now, next);
         !self.now.any.is_empty()
@@ -254,6 +263,31 @@ impl Cursors {
         std::mem::swap(now, next);
         !self.now.any.is_empty()
     }
+}
+
+fn is_relative(check: &Check) -> bool {
+    match check {
+        Check::Content(content) => content.is_relative,
+        Check::Pattern(pattern) => pattern.is_relative,
+        Check::ByteTest(test) => test.is_relative,
+        Check::DataAt(test) => test.is_relative,
+    }
+}
+
+/// Where a pattern begins and ends; where its end is asked for, also at places that overlap, of the first so many.
+fn matches(
+    pattern: &Pattern,
+    bytes: &[u8],
+    is_followed: bool,
+) -> impl Iterator<Item = (usize, usize)> {
+    let (mut at, mut tries) = (0, if is_followed { TRIES_MAX } else { 0 });
+    std::iter::from_fn(move || {
+        let found = pattern.regex.find_at(bytes, Some(at).filter(|at| *at <= bytes.len())?)?;
+        let (start, end) = (found.start(), found.end());
+        at = if tries > 0 { start + 1 } else { end.max(start + 1) };
+        tries = tries.saturating_sub(1);
+        Some((start, end))
+    })
 }
 
 /// Where a content is that begins at `first` or behind and ends at `last` or before, in order.

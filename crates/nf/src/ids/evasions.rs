@@ -96,6 +96,14 @@ fn a_number_or_a_length_that_comes_behind_its_pattern_is_caught() {
 }
 
 #[test]
+fn a_pattern_that_overlaps_itself_is_caught_where_the_rest_follows() {
+    let rule =
+        "alert tcp any any -> any 80 (msg:\"a\"; pcre:\"/aXa/\"; content:\"!\"; within:1; sid:1;)";
+    let told = |text: &'static [u8]| alerts(rule, |talk| vec![talk.segment(true, 0x18, 0, text)]);
+    assert_eq!((told(b"-aXaXa!"), told(b"-aXaXa-!")), (1, 0));
+}
+
+#[test]
 fn segments_of_one_byte_are_caught() {
     let told = alerts(RULE, |talk| {
         (0..).zip(b"xxattackxx").map(|(at, byte)| talk.segment(true, 0x18, at, &[*byte])).collect()

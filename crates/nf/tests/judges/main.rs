@@ -1,7 +1,7 @@
 //! Functions beside what judges them: the kernel and programs of others, on the same packets.
 //!
-//! Needs root, iproute2, nftables, iptables, nfdump and softflowd: everything happens in namespaces of
-//! its own.
+//! Needs root, iproute2, nftables, iptables, nfdump, softflowd and python3: everything happens in namespaces
+//! of its own.
 
 mod balancer;
 mod collector;
