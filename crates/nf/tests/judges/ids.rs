@@ -99,7 +99,7 @@ fn ours(prototype: &Ids, rules: &IdsRules, talk: &Sequence) -> Vec<Found> {
         let ended = match outcomes.verdicts()[0] {
             Verdict::Pass => None,
             Verdict::Drop(DropCause::Rule(number)) => Some(rule(number)),
-            Verdict::Drop(DropCause::Full) => panic!("there is room"),
+            Verdict::Drop(DropCause::Full) | Verdict::Hold => panic!("there is room, at once"),
         };
         let tells_sender = ended.is_some_and(|rule| rule.action == Action::Reject);
         assert_eq!(!outcomes.generated().is_empty(), tells_sender, "{ended:?}");
