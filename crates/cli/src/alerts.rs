@@ -4,6 +4,7 @@
 use crate::failure::Failure;
 use crate::output::progress;
 use catena_client::Client;
+use catena_model::limits::{FUNCTION_ALERTS_KEPT_MAX, FUNCTION_ALERTS_TOLD_MAX};
 use catena_model::status::AlertReport;
 use catena_model::text::is_unseen;
 use std::collections::BTreeSet;
@@ -14,11 +15,15 @@ use std::time::Duration;
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// Answers that hold all that is kept of an instance.
+const PAGES: usize = FUNCTION_ALERTS_KEPT_MAX.div_ceil(FUNCTION_ALERTS_TOLD_MAX);
+
 /// Prints alerts; with `is_following` those that come, too, until whoever reads them has enough.
 pub(crate) fn run(client: &Client, name: &str, is_following: bool) -> Result<(), Failure> {
     let mut after: Option<String> = None;
     let mut silent = BTreeSet::new();
-    loop {
+    // What comes while these are told is news, which only who follows is told of.
+    for page in 1.. {
         let AlertReport { alerts, lost, silent: now_silent, next } =
             client.alerts(name, after.as_deref())?;
         if lost > 0 {
@@ -32,14 +37,15 @@ pub(crate) fn run(client: &Client, name: &str, is_following: bool) -> Result<(),
         if !print(alerts.iter().map(|alert| alert.line.as_str()))? {
             return Ok(());
         }
-        let has_more = !alerts.is_empty();
         after = Some(next);
-        match (has_more, is_following) {
-            (true, _) => {}
-            (false, true) => std::thread::sleep(LOOK_EVERY),
-            (false, false) => return Ok(()),
+        if alerts.is_empty() && is_following {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        if !is_following && (alerts.is_empty() || page >= PAGES) {
+            break;
         }
     }
+    Ok(())
 }
 
 /// False: nobody reads them any more.

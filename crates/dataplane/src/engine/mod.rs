@@ -41,6 +41,7 @@ pub(crate) use packet::trim_front;
 pub use packet::{Origin, Packet, PortSlot};
 pub use rehearsal::{Rehearsal, Way};
 pub use state::function_messages::FunctionMessage;
+pub(crate) use state::function_messages::MessageRoom;
 pub use state::health::{Board, WatchDuty};
 pub use state::link_board::LinkBoard;
 pub use tables::Tables;

@@ -24,9 +24,42 @@ pub(crate) struct Sender<'s> {
     pub(crate) counters: &'s mut MessageCounters,
 }
 
+/// Room for messages that wait, of which an instance gets at most as much as it leaves free: one that tells without end
+/// leaves some to everybody else.
+#[derive(Debug, Default)]
+pub(crate) struct MessageRoom {
+    taken: usize,
+    by: Vec<(InstanceId, usize)>,
+}
+
+impl MessageRoom {
+    /// Takes room for a message; false: there is none for it.
+    pub(crate) fn take(&mut self, instance: InstanceId, bytes: usize) -> bool {
+        let place = self.by.iter().position(|(of, _)| *of == instance);
+        let place = place.unwrap_or_else(|| {
+            self.by.push((instance, 0));
+            self.by.len() - 1
+        });
+        let Some((_, own)) = self.by.get_mut(place) else { return false };
+        if *own + bytes > NODE_FUNCTION_MESSAGES_BYTES_MAX.saturating_sub(self.taken + bytes) {
+            return false;
+        }
+        *own += bytes;
+        self.taken += bytes;
+        true
+    }
+
+    /// Nothing waits any more.
+    pub(crate) fn clear(&mut self) {
+        self.taken = 0;
+        self.by.clear();
+    }
+}
+
 /// Those of all functions, in their order.
 #[derive(Debug, Default)]
 pub(crate) struct FunctionMessages {
+    room: MessageRoom,
     rows: Vec<(InstanceId, Option<Arc<str>>, usize)>,
     /// Their bodies, one behind the other: room that stays, so that nothing allocates for a packet.
     bytes: Vec<u8>,
@@ -47,7 +80,7 @@ impl FunctionMessages {
                 HandedOutKind::Ipfix => collector.cloned(),
             };
             let body = outcomes.bytes(handed_out.message.clone());
-            if self.bytes.len() + body.len() > NODE_FUNCTION_MESSAGES_BYTES_MAX {
+            if !self.room.take(instance, body.len()) {
                 counters.lost += 1;
                 continue;
             }
@@ -66,6 +99,29 @@ impl FunctionMessages {
         });
         let messages = messages.collect();
         self.bytes.clear();
+        self.room.clear();
         messages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    #[test]
+    fn one_that_tells_without_end_leaves_room_to_everybody_else() {
+        let mut room = MessageRoom::default();
+        let fill = |room: &mut MessageRoom, number| {
+            let instance = InstanceId(Uuid::from_u128(number));
+            (0..).take_while(|_| room.take(instance, 1_024)).count() * 1_024
+        };
+        let half = NODE_FUNCTION_MESSAGES_BYTES_MAX / 2;
+        assert_eq!(fill(&mut room, 1), half);
+        assert_eq!(fill(&mut room, 2), half / 2);
+        assert_eq!(fill(&mut room, 1), 0);
+        assert_eq!(fill(&mut room, 3), half / 4);
+        room.clear();
+        assert_eq!(fill(&mut room, 1), half);
     }
 }

@@ -1,10 +1,9 @@
 //! Messages of functions on their way to the agent. Knows how many may wait for one; refuses to know what is in them.
 
 use super::Control;
-use crate::engine::{FunctionMessage, Tables};
+use crate::engine::{FunctionMessage, MessageRoom, Tables};
 use catena_model::account::NodeCounters;
 use catena_model::id::InstanceId;
-use catena_model::limits::NODE_FUNCTION_MESSAGES_BYTES_MAX;
 use catena_protocol::message::{self, from_dataplane};
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ const SENT_BYTES_MAX: usize = 64 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     waiting: Vec<FunctionMessage>,
-    waiting_bytes: usize,
+    room: MessageRoom,
     lost: BTreeMap<InstanceId, u64>,
 }
 
@@ -41,13 +40,11 @@ impl Control {
     /// Takes what functions have handed out, as far as there is room for it.
     pub(super) fn take_messages(&mut self, messages: Vec<FunctionMessage>) {
         for message in messages {
-            let bytes = self.messages.waiting_bytes + message.body.len();
-            if bytes > NODE_FUNCTION_MESSAGES_BYTES_MAX {
+            if self.messages.room.take(message.instance, message.body.len()) {
+                self.messages.waiting.push(message);
+            } else {
                 self.messages.lose(&message);
-                continue;
             }
-            self.messages.waiting_bytes = bytes;
-            self.messages.waiting.push(message);
         }
     }
 
@@ -55,7 +52,7 @@ impl Control {
     pub(super) fn pass_messages(&mut self) {
         let Some(agent) = self.agent.as_mut().filter(|agent| agent.is_reading()) else { return };
         let waiting = std::mem::take(&mut self.messages.waiting);
-        self.messages.waiting_bytes = 0;
+        self.messages.room.clear();
         let mut rest = waiting.as_slice();
         while !rest.is_empty() {
             let mut bytes = 0;
