@@ -39,9 +39,16 @@ chains:
     )
 }
 
-fn listen(house: &House, node: &str) -> TcpListener {
-    let at = SocketAddr::new(address(node, Family::V4), PORT);
+fn listen(house: &House, node: &str, address: IpAddr) -> TcpListener {
+    let at = SocketAddr::new(address, PORT);
     house.node(node).inside(|| TcpListener::bind(at).expect("a free port"))
+}
+
+/// The first address of the port with this attribute.
+fn address_of_port(house: &House, attribute: (&str, &str)) -> IpAddr {
+    let ports = house.client.list(Kind::Port, &[attribute]).expect("ports");
+    let address = ports[0]["fixed_ips"][0]["ip_address"].as_str().expect("an address");
+    address.parse().expect("an address")
 }
 
 /// A connection from S, and as whom the other end sees it.
@@ -80,7 +87,7 @@ fn hosts_of_one_network_reach_a_server_by_the_addresses_of_a_pool() {
         let told = apply(house, &folder, &document("10.10.0.200", "customer", "D"));
         assert!(told.contains("chain web   active"), "{told}");
         let pool: IpAddr = "10.10.0.200".parse().expect("an address");
-        let listener = listen(house, "D");
+        let listener = listen(house, "D", address("D", Family::V4));
         let (mut near, mut far, seen) = connect(house, &listener);
         assert_eq!(seen, pool, "the server sees the pool");
         talk(&mut near, &mut far);
@@ -121,13 +128,12 @@ fn a_host_reaches_a_server_of_another_network_through_a_nat_and_gets_its_answers
         let before = house.declared();
         let told = apply(house, &folder, &document("10.20.0.200", "customer, internal", "I"));
         assert!(told.contains("chain web   active"), "{told}");
-        let ports = house.client.list(Kind::Port, &[("name", "nat")]).expect("ports");
-        let gateway = ports[0]["fixed_ips"][0]["ip_address"].as_str().expect("an address");
+        let gateway = address_of_port(house, ("name", "nat")).to_string();
         let source = house.node("S");
         source.ip(&format!("route add 10.20.0.0/24 via {gateway}"));
-        source.run("ping", &["-c", "2", "-W", "2", gateway]);
+        source.run("ping", &["-c", "2", "-W", "2", &gateway]);
 
-        let listener = listen(house, "I");
+        let listener = listen(house, "I", address_of_port(house, ("device_id", "I")));
         let (mut near, mut far, seen) = connect(house, &listener);
         assert_eq!(seen.to_string(), "10.20.0.200", "the server sees the pool");
         talk(&mut near, &mut far);
