@@ -111,17 +111,22 @@ fn passes_with(file: &str, more: &str) -> Value {
 }
 
 fn ready(file: &str, more: &str, is_full: bool) -> Value {
-    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
+    ready_in(folder.path(), file, more, is_full)
+}
+
+/// The same with its results in this folder.
+fn ready_in(folder: &Path, file: &str, more: &str, is_full: bool) -> Value {
+    let _turn = turn();
     let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs").join(file);
     let base = base.canonicalize().expect("the lab file");
-    let lab = folder.path().join(LAB);
+    let lab = folder.join(LAB);
     let text = format!("extends: {}\nname: {}\n{more}", base.display(), lab_name("ready"));
     std::fs::write(&lab, text).expect("a lab file");
-    let output = run_as(&lab, folder.path(), if is_full { &["--full"] } else { &[] });
+    let output = run_as(&lab, folder, if is_full { &["--full"] } else { &[] });
     println!("{}", said(&output));
     assert!(output.status.success(), "{}", said(&output));
-    let summary = std::fs::read_to_string(folder.path().join("summary.json")).expect("a summary");
+    let summary = std::fs::read_to_string(folder.join("summary.json")).expect("a summary");
     serde_json::from_str(&summary).expect("JSON")
 }
 
