@@ -8,6 +8,7 @@ use crate::vocabulary::{Claim, FunctionCount, Lab, Statement, denies_beside};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 /// How long messages may be on their way to the agent.
@@ -39,6 +40,17 @@ pub struct FunctionFigures {
     pub denied: u64,
     /// What the identity leaves over.
     pub unaccounted: u64,
+}
+
+impl fmt::Display for FunctionFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sent, alerts, expected_alerts, denied, unaccounted } = self;
+        write!(
+            f,
+            "{sent} packets entered · {alerts} of {expected_alerts} alerts · {denied} denied · \
+             {unaccounted} unaccounted for"
+        )
+    }
 }
 
 /// What the functions whose alerts are asked for have told before a run, as marks to go on from.
@@ -262,5 +274,66 @@ fn expected_alerts(statement: &Statement) -> Option<u64> {
     match &statement.claim {
         Claim::Function { what: FunctionCount::Alerts(None), value, .. } => Some(*value as u64),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn evidence(alerts: Option<&[(u64, u64)]>, alerts_lost: u64, denied: Option<u64>) -> Evidence {
+        let alerts = alerts.map(|alerts| alerts.iter().copied().collect());
+        let function = FunctionEvidence { alerts, alerts_lost, denied };
+        let mut run = RunEvidence::new("all".into(), None, None);
+        run.functions = [("ids".to_owned(), function)].into();
+        run.entered = [("web".to_owned(), 70), ("other".to_owned(), 9)].into();
+        run.denied = denied.unwrap_or_default();
+        Evidence { runs: vec![run], ..Evidence::default() }
+    }
+
+    fn judged(what: FunctionCount, evidence: &Evidence, value: f64) -> (bool, String) {
+        judge(evidence, what, "ids", |count| (count - value).abs() < f64::EPSILON)
+    }
+
+    #[test]
+    fn alerts_are_counted_by_rule_and_together_and_lost_ones_prove_nothing() {
+        let (all, one) = (FunctionCount::Alerts(None), |sid| FunctionCount::Alerts(Some(sid)));
+        let told = evidence(Some(&[(7, 3), (8, 1)]), 0, None);
+        assert_eq!(judged(all, &told, 4.0), (true, "all: 4".to_owned()));
+        assert!(judged(one(7), &told, 3.0).0 && judged(one(9), &told, 0.0).0);
+        assert!(!judged(one(8), &told, 3.0).0);
+        let lost = evidence(Some(&[(7, 3)]), 1, None);
+        assert_eq!(judged(one(7), &lost, 3.0), (false, "all: 1 alerts were lost".to_owned()));
+        for nothing in [evidence(None, 0, None), Evidence::default()] {
+            assert!(!judged(all, &nothing, 0.0).0);
+        }
+    }
+
+    #[test]
+    fn what_ended_is_counted_where_it_can_be_told_whose_it_was() {
+        let denied = FunctionCount::Denied;
+        assert!(judged(denied, &evidence(None, 0, Some(5)), 5.0).0);
+        assert!(!judged(denied, &evidence(None, 0, None), 0.0).0);
+    }
+
+    #[test]
+    fn each_run_must_have_what_a_statement_says() {
+        let mut two = evidence(Some(&[(7, 3)]), 0, None);
+        two.runs.extend(evidence(Some(&[(7, 2)]), 0, None).runs);
+        let (holds, found) = judged(FunctionCount::Alerts(None), &two, 3.0);
+        assert_eq!((holds, found.as_str()), (false, "all: 3; all: 2"));
+    }
+
+    #[test]
+    fn the_figures_are_those_of_chains_with_such_functions() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/secure-web.yaml");
+        let lab = Lab::read(file.as_ref(), false).unwrap();
+        let found = figures(&lab, &evidence(Some(&[(7, 3)]), 0, Some(2))).unwrap();
+        let expected_alerts = lab.checks.iter().find_map(expected_alerts).unwrap();
+        let wanted =
+            FunctionFigures { sent: 70, alerts: 3, expected_alerts, denied: 2, unaccounted: 0 };
+        assert_eq!(found, wanted);
+        let none = Lab { bundled: crate::vocabulary::Ordered::default(), ..lab };
+        assert_eq!(figures(&none, &Evidence::default()), None);
     }
 }

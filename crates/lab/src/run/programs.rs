@@ -184,6 +184,7 @@ fn differs(expected: &Expectation, exit: Option<i32>, said: &str) -> Option<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::RunEvidence;
 
     #[test]
     fn an_end_is_as_expected_by_exit_and_output() {
@@ -195,6 +196,26 @@ mod tests {
         assert_eq!(told(Some(0), "404\n"), "said '404', without '200'");
         let any = Expectation { exit: 7, stdout: None };
         assert_eq!(differs(&any, Some(7), ""), None);
+    }
+
+    #[test]
+    fn one_program_that_ended_otherwise_fails_by_its_name() {
+        let ran = |traffic: &str, otherwise: Option<&str>| ProgramResult {
+            traffic: traffic.into(),
+            times: 2,
+            expected: Expectation { exit: 0, stdout: None },
+            otherwise: otherwise.map(str::to_owned),
+        };
+        let judged = |programs: Vec<ProgramResult>| {
+            let mut run = RunEvidence::new("all".into(), None, None);
+            run.programs = programs;
+            judge(&Evidence { runs: vec![run], ..Evidence::default() })
+        };
+        assert_eq!(judged(Vec::new()), (false, "0 programs ran, each ended as expected".into()));
+        let good = judged(vec![ran("a", None), ran("b", None)]);
+        assert_eq!(good, (true, "4 programs ran, each ended as expected".into()));
+        let (holds, found) = judged(vec![ran("a", None), ran("b", Some("ended with exit 1"))]);
+        assert!(!holds && found.contains("all: 'b' ended with exit 1"), "{found}");
     }
 
     #[test]

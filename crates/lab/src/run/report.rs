@@ -151,6 +151,9 @@ impl RunReport {
         if let Some(setups) = setups_table(&self.evidence.runs) {
             let _ = writeln!(text, "{setups}");
         }
+        if let Some(functions) = &self.functions {
+            let _ = writeln!(text, "functions  {functions}");
+        }
         for run in &self.evidence.runs {
             if let Some(receipt) = receipt_line(run) {
                 let _ = writeln!(text, "receipt  {}: {receipt}", run.case);

@@ -123,8 +123,8 @@ pub(super) fn check_counted(lab: &Lab, statement: &Statement, key: &str) -> Resu
     })
 }
 
-/// Another bundled function of a chain of this one, whose rules may end packets on the same host: a node counts what ends
-/// on a path by its reason alone.
+/// Another bundled function of a chain of this one, whose rules may end packets on the same host: a node counts what
+/// ends on a path by its reason alone.
 pub(crate) fn denies_beside<'l>(lab: &'l Lab, function: &str) -> Option<&'l str> {
     let on = lab.host_of(function)?;
     let has_it = |chain: &&LabChain| chain.document.chain.iter().any(|step| step.name == function);
