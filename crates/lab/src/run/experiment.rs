@@ -57,8 +57,12 @@ pub(crate) fn carry_out(
             true => Some(Held::at_rest(running)?),
             false => None,
         };
-        let chains = deploy_case(running, case)?;
         let folder = folder.join(format!("{}-{repeat}", case.name()));
+        fs::create_dir_all(&folder)
+            .map_err(|error| LabError::io("create", folder.display().to_string(), error))?;
+        // Functions may have something to tell them as soon as they are there.
+        let programs = programs::Standing::start(running, &folder)?;
+        let chains = deploy_case(running, case)?;
         let mut run = run_once(running, case, &chains, &folder, tell)?;
         if let Some(held) = held {
             run.stateless = Some(held.compare(running)?);
@@ -69,7 +73,8 @@ pub(crate) fn carry_out(
         for chain in chains.iter().rev() {
             Deployment::undeploy(&running.client, &chain.id)?;
         }
-        let text = format!("{repeat}: {}", run_text(running, case, &run));
+        programs.end()?;
+        let text = format!("{repeat}: {}", run_text(case, &run));
         tell(&text, start.elapsed().as_secs_f64());
         evidence.runs.push(run);
     }
@@ -115,8 +120,6 @@ fn run_once(
     folder: &Path,
     tell: &mut dyn FnMut(&str, f64),
 ) -> Result<RunEvidence> {
-    fs::create_dir_all(folder)
-        .map_err(|error| LabError::io("create", folder.display().to_string(), error))?;
     let changing = match &running.lab.updates {
         None => None,
         Some(updates) => {
@@ -126,7 +129,6 @@ fn run_once(
             Some(Changing::new(running, chain, carrier)?)
         }
     };
-    let standing = programs::Standing::start(running, folder)?;
     let told = Told::until_now(running, chains)?;
     let captures = if running.lab.capture.is_empty() {
         None
@@ -177,7 +179,6 @@ fn run_once(
     evidence.traffic = traffic;
     evidence.update = update;
     evidence.account(account);
-    standing.end()?;
     Ok(evidence)
 }
 
@@ -310,7 +311,7 @@ fn address_of(running: &RunningLab, traffic: &Traffic) -> Result<IpAddr> {
         })
 }
 
-fn run_text(running: &RunningLab, case: &Case, run: &RunEvidence) -> String {
+fn run_text(case: &Case, run: &RunEvidence) -> String {
     let rates = run.traffic.iter().filter(|traffic| traffic.chain == case.chain);
     let rate: f64 = rates.filter_map(|traffic| traffic.bits_per_second).sum();
     if rate > 0.0 && case.chain.is_some() {
