@@ -16,6 +16,9 @@ const MESSAGES_WAIT: Duration = Duration::from_secs(10);
 /// Pause between two looks.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
+/// Alerts by the sid of their rule.
+type Alerts = BTreeMap<u64, u64>;
+
 /// What a bundled function did in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FunctionEvidence {
@@ -69,11 +72,11 @@ impl Told {
     }
 
     /// What came since, by function and sid, with what was lost; waits for what is on its way.
-    fn since(self, running: &RunningLab) -> Result<BTreeMap<String, (BTreeMap<u64, u64>, u64)>> {
+    fn since(self, running: &RunningLab) -> Result<BTreeMap<String, (Alerts, u64)>> {
         let mut all = BTreeMap::new();
         for (function, mut after) in self.0 {
             let mut lost = settle(running, &function)?;
-            let mut alerts = BTreeMap::new();
+            let mut alerts = Alerts::new();
             lost += read(running, &function, &mut after, &mut |line| {
                 let told: Value = serde_json::from_str(line).unwrap_or_default();
                 let sid = told["alert"]["signature_id"].as_u64().unwrap_or_default();
