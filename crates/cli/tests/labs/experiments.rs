@@ -275,7 +275,7 @@ fn a_program_that_is_missing_is_told_with_its_package() {
     text.push_str(
         "traffic: [{tool: program, from: S, command: [no-such-tool], package: some-tools}]\n",
     );
-    text.push_str("check: [expected]\ncapture: {at: []}\nplot: []\n");
+    text.push_str("check: [expected]\ngoal: []\ncapture: {at: []}\nplot: []\n");
     std::fs::write(&file, text).expect("a lab file");
     let output = run(&file, folder.path());
     let said = said(&output);
