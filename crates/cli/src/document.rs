@@ -2,12 +2,10 @@
 
 use crate::failure::Failure;
 use crate::output::progress;
-use catena_client::deploy::{DeployError, Document, FunctionDocument, place_of};
-use catena_model::limits::FUNCTION_CONFIG_BYTES_MAX;
+use catena_client::deploy::{DeployError, Document, FunctionDocument, place_of, text_beside};
 use catena_model::resource::FunctionTemplate;
 use catena_nf::registry::{self, Surroundings};
 use clap::Args;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -38,7 +36,7 @@ impl Written {
         let (text, name) = (text(file)?, file.display().to_string());
         let mut document = parse(file, &text)?;
         let folder = file.parent().unwrap_or(Path::new("."));
-        document.read_files(|named| rules(folder, named)).map_err(|(key, why)| {
+        document.read_files(|named| text_beside(folder, named)).map_err(|(key, why)| {
             let place = place_of(&text, &key, "a bundled function");
             Failure::failed(format!("{name}: {place}: {why}"))
         })?;
@@ -64,26 +62,6 @@ impl Written {
 fn parse(file: &Path, text: &str) -> Result<Document, Failure> {
     let name = file.display();
     Document::parse(text).map_err(|error| Failure::failed(format!("{name}: {error}")))
-}
-
-/// A file that a document names, beside it.
-fn rules(folder: &Path, named: &str) -> Result<String, String> {
-    let file = folder.join(named);
-    let mut text = String::new();
-    let bytes_max = FUNCTION_CONFIG_BYTES_MAX as u64;
-    let read =
-        File::open(&file).and_then(|open| open.take(bytes_max + 1).read_to_string(&mut text));
-    match read {
-        Ok(_) if text.len() > FUNCTION_CONFIG_BYTES_MAX => Err(format!(
-            "{} has more than {bytes_max} bytes, which no function takes; split its rules among several",
-            file.display()
-        )),
-        Ok(_) => Ok(text),
-        Err(error) => Err(format!(
-            "{} cannot be read: {error}; name a file with rules, by its way from the document",
-            file.display()
-        )),
-    }
 }
 
 /// Says what of a bundled function's rules has no effect or is left out. What is wrong with them, the controller says.

@@ -22,9 +22,10 @@ pub use plots::{BarChart, draw_charts};
 pub use run::user_frames;
 pub use run::{
     Change, Comparison, Delays, DeploySample, Evidence, FaultOutcome, Footprint, Forged, Forgery,
-    Isolation, Judged, LengthRow, Lowered, Mean, Ratio, RunEvidence, RunOptions, RunReport,
-    SetupEvidence, SetupTimes, SouthboundEvidence, Stateless, ThroughputRow, TrafficResult, Update,
-    UsersEvidence, UsersRow, beside, changes_in, command, commit_of, run, summary, write_summary,
+    FunctionEvidence, FunctionFigures, Isolation, Judged, LengthRow, Lowered, Mean, ProgramResult,
+    Ratio, RunEvidence, RunOptions, RunReport, SetupEvidence, SetupTimes, SouthboundEvidence,
+    Stateless, ThroughputRow, TrafficResult, Update, UsersEvidence, UsersRow, beside, changes_in,
+    command, commit_of, run, summary, write_summary,
 };
 pub use supervisor::{
     Doorway, LabNode, LabProcess, LabStatus, StartOptions, Started, down, find, init_main, list,
@@ -32,8 +33,9 @@ pub use supervisor::{
 };
 pub use up::{RunningLab, up};
 pub use vocabulary::{
-    BitRate, CableFault, ChangeKind, Claim, Endpoint, Equipment, FaultKind, Flood, Function, Lab,
-    LabChain, LabFileError, Link, LinkEnd, Load, Metric, Network, NodeCable, Ordered, Plain, Plot,
-    PlotKind, Relation, Seconds, Statement, Sweep, Tenant, Tool, Traffic, Updates, Users, Version,
+    BitRate, Bundled, CableFault, Call, ChangeKind, Claim, CommandLine, Endpoint, Equipment,
+    Expectation, FaultKind, Flood, Function, FunctionCount, Lab, LabChain, LabFileError, Link,
+    LinkEnd, Load, Metric, Network, NodeCable, Ordered, Plain, Plot, PlotKind, Program, Relation,
+    Seconds, Sign, Statement, Sweep, Tenant, Tool, Traffic, Updates, Users, Version,
 };
 pub use wiring::NoRoom;

@@ -9,10 +9,12 @@ use crate::supervisor::{Doorway, StartOptions, Started};
 use crate::vocabulary::{Lab, LabChain};
 use crate::wiring::{self, WiringPlan};
 use catena_client::Client;
-use catena_client::deploy::{ChainDocument, Deployed, Deployment};
-use catena_model::resource::Encapsulation;
+use catena_client::deploy::{ChainDocument, Deployed, Deployment, Document, FunctionDocument};
+use catena_model::preview::ApplyRequest;
+use catena_model::resource::{Encapsulation, FailurePolicy, FunctionTemplate, IpFamily, Runs};
 use catena_model::status::ChainState;
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -111,6 +113,7 @@ impl RunningLab {
         chain: &LabChain,
         encapsulation: Option<Encapsulation>,
     ) -> Result<Deployed> {
+        self.declare_bundled(chain)?;
         let document = ChainDocument {
             encapsulation: encapsulation.or(chain.document.encapsulation),
             ..chain.document.clone()
@@ -129,6 +132,44 @@ impl RunningLab {
             return Err(LabError::Refused { lab: self.lab.name.clone(), reason });
         }
         Ok(deployed)
+    }
+
+    /// Declares the bundled functions of a chain, which the controller makes ports and pairs for; those that are there
+    /// stay. Who undeploys the chain takes them away with it.
+    fn declare_bundled(&self, chain: &LabChain) -> Result<()> {
+        let steps = chain.document.chain.iter();
+        let own = steps.filter_map(|step| {
+            let bundled = self.lab.bundled.get(&step.name)?;
+            Some(FunctionDocument {
+                name: step.name.clone(),
+                on_failure: FailurePolicy::default(),
+                keeps_mac: false,
+                template: Some(FunctionTemplate {
+                    runs: Runs::Bundled(bundled.kind.clone()),
+                    cpu_milli: None,
+                    memory_mib: None,
+                    config: bundled.config.clone(),
+                    networks: bundled.networks.clone(),
+                    instances: 1,
+                    on: bundled.on.parse().into_iter().collect(),
+                    labels: BTreeMap::new(),
+                }),
+            })
+        });
+        let document = Document { functions: own.collect(), ..Document::default() };
+        if document.functions.is_empty() {
+            return Ok(());
+        }
+        let draft = Deployment::draft(&self.client, &document)?;
+        draft.apply(ApplyRequest { wait: true, ..ApplyRequest::default() })?;
+        Ok(())
+    }
+
+    /// The address of an endpoint or a function, on the first of its networks that has one of this family.
+    pub(crate) fn address_of(&self, device: &str, family: IpFamily) -> Option<IpAddr> {
+        let ports = self.plan.ports.iter().filter(|port| port.device == device);
+        let mut addresses = ports.flat_map(|port| port.addresses.iter().copied());
+        addresses.find(|address| IpFamily::of(*address) == family)
     }
 
     /// The lab's description.

@@ -111,17 +111,22 @@ fn passes_with(file: &str, more: &str) -> Value {
 }
 
 fn ready(file: &str, more: &str, is_full: bool) -> Value {
-    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
+    ready_in(folder.path(), file, more, is_full)
+}
+
+/// The same with its results in this folder.
+fn ready_in(folder: &Path, file: &str, more: &str, is_full: bool) -> Value {
+    let _turn = turn();
     let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs").join(file);
     let base = base.canonicalize().expect("the lab file");
-    let lab = folder.path().join(LAB);
+    let lab = folder.join(LAB);
     let text = format!("extends: {}\nname: {}\n{more}", base.display(), lab_name("ready"));
     std::fs::write(&lab, text).expect("a lab file");
-    let output = run_as(&lab, folder.path(), if is_full { &["--full"] } else { &[] });
+    let output = run_as(&lab, folder, if is_full { &["--full"] } else { &[] });
     println!("{}", said(&output));
     assert!(output.status.success(), "{}", said(&output));
-    let summary = std::fs::read_to_string(folder.path().join("summary.json")).expect("a summary");
+    let summary = std::fs::read_to_string(folder.join("summary.json")).expect("a summary");
     serde_json::from_str(&summary).expect("JSON")
 }
 
@@ -228,6 +233,58 @@ fn chains_in_and_across_the_pods_of_a_fat_tree_are_proved_switch_by_switch() {
 #[test]
 fn cables_of_a_fat_tree_fail_under_a_stream_and_frames_go_round() {
     passes("fat-tree-cut.yaml");
+}
+
+/// Pages, attacks and closed doors: a firewall, an ids and a monitor have told and ended what the log of the real
+/// server and a collector of others know of.
+#[test]
+fn attacks_on_a_web_server_are_told_and_closed_doors_stay_closed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let summary = ready_in(folder.path(), "secure-web.yaml", "", false);
+    let functions = &summary["functions"];
+    let number = |key: &str| functions[key].as_u64().expect("a number");
+    assert_eq!(["alerts", "expected_alerts", "denied", "unaccounted"].map(number), [19, 19, 9, 0]);
+    assert!(number("sent") > 300, "{functions}");
+
+    let files = procfs::files_below(folder.path());
+    let named = |begin: &str| {
+        let name = |file: &Path| file.file_name().map(|name| name.to_string_lossy().into_owned());
+        let file = files.iter().find(|file| name(file).is_some_and(|it| it.starts_with(begin)));
+        file.unwrap_or_else(|| panic!("no {begin} in {files:?}"))
+    };
+    let log = std::fs::read_to_string(named("nginx-access.log")).expect("a log");
+    // But for what stands in bodies and what nmap asks more than once.
+    let signs = ["sswd HTTP", "UNION", "sqlmap", ".php", "TRACE"];
+    let hostile = log.lines().filter(|line| signs.iter().any(|sign| line.contains(sign)));
+    assert_eq!(hostile.count(), 16, "{log}");
+    assert_eq!(log.lines().filter(|line| line.contains("POST /form")).count(), 5, "{log}");
+    // What the firewall has ended the monitor behind it has not seen.
+    let collector = std::fs::read_to_string(named("nfcapd.txt")).expect("what it said");
+    let seen = format!(", Packets: {}, Bytes:", number("sent") - number("denied"));
+    assert!(collector.contains(&seen), "no '{seen}' in {collector}");
+    assert!(collector.contains("Sequence Errors: 0, Bad Packets: 0"), "{collector}");
+}
+
+/// What a lab needs and the machine has not is told before anything is made.
+#[test]
+fn a_program_that_is_missing_is_told_with_its_package() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lab = renamed_lab("experiment.yaml", &lab_name("missing"));
+    let file = lab.path().join(LAB);
+    let mut text = std::fs::read_to_string(&file).expect("a lab file");
+    text.push_str(
+        "traffic: [{tool: program, from: S, command: [no-such-tool], package: some-tools}]\n",
+    );
+    text.push_str("check: [expected]\ngoal: []\ncapture: {at: []}\nplot: []\n");
+    std::fs::write(&file, text).expect("a lab file");
+    let output = run(&file, folder.path());
+    let said = said(&output);
+    assert!(!output.status.success(), "{said}");
+    for part in
+        ["no-such-tool: is not installed, and 'S' of the lab runs it", "apt-get install some-tools"]
+    {
+        assert!(said.contains(part), "no '{part}' in {said}");
+    }
 }
 
 /// Forty moves among NSH, MPLS and source routes; three times so many in the full test.

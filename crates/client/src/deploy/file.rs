@@ -1,6 +1,7 @@
 //! A whole document: chains, what is said of their functions, graphs over them, and slices. Knows what
 //! a file says, in YAML or JSON; refuses to know what becomes of it.
 
+use super::beside::read_config_files;
 use super::document::ChainDocument;
 use super::key_twice::{KeyTwice, key_twice, line_of};
 use catena_model::resource::{FailurePolicy, FunctionSettings, FunctionTemplate, Runs};
@@ -169,16 +170,9 @@ impl Document {
     ) -> Result<(), (String, String)> {
         let bundled = self.functions.iter_mut().enumerate().filter(|(_, one)| one.is_bundled());
         for (index, function) in bundled {
-            let config = function.template.as_mut().map(|template| &mut template.config);
-            for (key, value) in config.into_iter().flatten() {
-                let is_file = key == "file" || key.ends_with("_file");
-                let Some(name) = value.as_str().filter(|_| is_file).map(str::to_owned) else {
-                    continue;
-                };
-                let at = |why| (format!("functions[{index}].template.config.{key}"), why);
-                let text = read(&name).map_err(at)?;
-                *value = serde_json::json!({"name": name, "text": text});
-            }
+            let Some(template) = function.template.as_mut() else { continue };
+            read_config_files(&mut template.config, &read)
+                .map_err(|(key, why)| (format!("functions[{index}].template.config.{key}"), why))?;
         }
         Ok(())
     }

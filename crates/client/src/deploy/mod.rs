@@ -2,6 +2,7 @@
 //! pairs, port pair groups and port chain, each step timed. Knows the four steps; refuses
 //! to know how a chain is carried.
 
+mod beside;
 mod carrier;
 mod declare;
 mod describe;
@@ -13,6 +14,7 @@ mod passage;
 mod update;
 mod words;
 
+pub use beside::{read_config_files, text_beside};
 pub use document::{ChainDocument, ChainInstance, ChainStep, Direction};
 pub use file::{Document, DocumentError, FunctionDocument, GraphDocument, place_of};
 pub use key_twice::{KeyTwice, key_twice};

@@ -87,6 +87,8 @@ const CONTROL: &[c_long] = &[
     libc::SYS_tgkill,
     libc::SYS_exit_group,
     libc::SYS_renameat,
+    // Patterns of functions make room for as many threads as there are processors.
+    libc::SYS_sched_getaffinity,
 ];
 
 /// Older names of calls above, which the C library of this processor still uses.
@@ -230,7 +232,9 @@ mod tests {
     use super::*;
     use crate::shell::program_log::{self, ProgramLog};
     use catena_model::NodeName;
+    use catena_model::bundle::Configuration;
     use catena_model::entry::Program;
+    use catena_nf::registry::{self, Surroundings};
     use catena_protocol::delta::deltas;
     use catena_protocol::message::Delta;
     use std::io::{Read, Write};
@@ -306,6 +310,14 @@ mod tests {
                 program_log::remove_old(state);
                 assert_eq!(std::fs::read_dir(state).unwrap().count(), 1);
             }
+            // Rules with patterns become a function.
+            "patterns" => {
+                let rule = r#"alert tcp any any -> any any (msg:"p"; pcre:"/\.php$/"; sid:1;)"#;
+                let file = serde_json::json!({"name": "web.rules", "text": rule});
+                let config = serde_json::json!({"file": file}).to_string();
+                let ids = Configuration { kind: "ids".into(), config };
+                assert!(registry::make(&ids, &Surroundings::default()).is_ok());
+            }
             // What a worker may do without asking: memory of any size, time, and last words.
             "work" => {
                 let mut memory = vec![1_u8; 1 << 20];
@@ -345,7 +357,7 @@ mod tests {
 
     #[test]
     fn what_is_listed_works_and_a_panic_says_its_words() {
-        for act in ["worker work", "work", "udp", "files", "programs"] {
+        for act in ["worker work", "work", "udp", "files", "programs", "patterns"] {
             let output = outcome(act);
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success() && said.contains(SURVIVED), "{act}: {output:?}");

@@ -188,6 +188,19 @@ impl Snapshot {
         dropped.filter_map(|one| one.account.dropped.get(&reason)).sum()
     }
 
+    /// Packets that rules of bundled functions ended since `before` on the paths of a chain: at this host, or anywhere.
+    pub(crate) fn denied_since(&self, before: &Self, chain: &str, host: Option<&str>) -> u64 {
+        let denied = |snapshot: &Self| -> u64 {
+            let nodes =
+                snapshot.nodes().filter(|one| host.is_none_or(|host| one.node.as_str() == host));
+            let chains = nodes.flat_map(|node| &node.chains);
+            let of_chain = chains.filter(|counters| counters.chain.to_string() == chain);
+            of_chain.filter_map(|it| it.dropped.get(&DropReason::FunctionDenied)).sum()
+        };
+        let (now, then) = (denied(self), denied(before));
+        gain(now, then).unwrap_or(now)
+    }
+
     /// Frames since `before` for which there was no room on their way into an engine: in rings, or in what the kernel's
     /// path may hand on.
     pub(crate) fn refused_since(&self, before: &Self) -> u64 {

@@ -4,6 +4,8 @@ use super::accounting::Account;
 use super::faults::FaultOutcome;
 use super::footprint::Footprint;
 use super::forged::Forged;
+use super::functions::FunctionEvidence;
+use super::programs::ProgramResult;
 use super::setups::SetupEvidence;
 use super::stateless::Stateless;
 use super::statistics::{Mean, mean, median, slope};
@@ -51,6 +53,14 @@ pub struct RunEvidence {
     /// How set-ups of flows went, where the controller was asked for any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setups: Option<SetupEvidence>,
+    /// How each program of traffic ended.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<ProgramResult>,
+    /// What each bundled function did.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub functions: BTreeMap<String, FunctionEvidence>,
+    /// Packets that rules of bundled functions ended.
+    pub denied: u64,
     /// Packets that entered each chain that was deployed, by its name.
     pub entered: BTreeMap<String, u64>,
     /// What the identity left over.
@@ -90,6 +100,9 @@ impl RunEvidence {
             forged: None,
             stateless: None,
             setups: None,
+            programs: Vec::new(),
+            functions: BTreeMap::new(),
+            denied: 0,
             entered: BTreeMap::new(),
             unaccounted: 0,
             ring_full: 0,

@@ -8,7 +8,9 @@ use super::evidence::{DeploySample, Evidence, RunEvidence};
 use super::faults::{self, Happened};
 use super::footprint::Footprint;
 use super::forged;
+use super::functions::{self, Told};
 use super::neighbours;
+use super::programs::{self, ProgramResult};
 use super::proof::{self, Question};
 use super::routes;
 use super::setups::SetupEvidence;
@@ -19,7 +21,7 @@ use super::updates::{Changing, Update};
 use super::users;
 use crate::error::{LabError, Result};
 use crate::up::RunningLab;
-use crate::vocabulary::{Claim, LabChain, Statement, Traffic, Users};
+use crate::vocabulary::{Call, Claim, LabChain, Seconds, Statement, Traffic, Users};
 use catena_client::deploy::Deployment;
 use catena_model::resource::IpFamily;
 use std::fs;
@@ -27,6 +29,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 /// Carries out everything the lab file asks for; each case is told with its duration.
@@ -54,8 +57,12 @@ pub(crate) fn carry_out(
             true => Some(Held::at_rest(running)?),
             false => None,
         };
-        let chains = deploy_case(running, case)?;
         let folder = folder.join(format!("{}-{repeat}", case.name()));
+        fs::create_dir_all(&folder)
+            .map_err(|error| LabError::io("create", folder.display().to_string(), error))?;
+        // Functions may have something to tell them as soon as they are there.
+        let programs = programs::Standing::start(running, &folder)?;
+        let chains = deploy_case(running, case)?;
         let mut run = run_once(running, case, &chains, &folder, tell)?;
         if let Some(held) = held {
             run.stateless = Some(held.compare(running)?);
@@ -66,7 +73,8 @@ pub(crate) fn carry_out(
         for chain in chains.iter().rev() {
             Deployment::undeploy(&running.client, &chain.id)?;
         }
-        let text = format!("{repeat}: {}", run_text(running, case, &run));
+        programs.end()?;
+        let text = format!("{repeat}: {}", run_text(case, &run));
         tell(&text, start.elapsed().as_secs_f64());
         evidence.runs.push(run);
     }
@@ -112,8 +120,6 @@ fn run_once(
     folder: &Path,
     tell: &mut dyn FnMut(&str, f64),
 ) -> Result<RunEvidence> {
-    fs::create_dir_all(folder)
-        .map_err(|error| LabError::io("create", folder.display().to_string(), error))?;
     let changing = match &running.lab.updates {
         None => None,
         Some(updates) => {
@@ -123,6 +129,7 @@ fn run_once(
             Some(Changing::new(running, chain, carrier)?)
         }
     };
+    let told = Told::until_now(running, chains)?;
     let captures = if running.lab.capture.is_empty() {
         None
     } else {
@@ -131,9 +138,13 @@ fn run_once(
     let before = Snapshot::take_at_rest(&running.client)?;
     let names = chains.iter().map(|chain| chain.name.clone());
     let work = || make_phases(running, changing, case, folder);
-    let (Made { traffic, update, happened }, watched) = southbound::watch(running, names, work)?;
+    let (Made { traffic, programs, update, happened }, watched) =
+        southbound::watch(running, names, work)?;
     let (account, after) = settle(&running.client, &before, &running.lab, chains)?;
     let mut evidence = RunEvidence::new(case.name(), case.encapsulation, case.chain.clone());
+    evidence.programs = programs;
+    evidence.denied = functions::denied(running, chains, &before, &after);
+    evidence.functions = functions::gather(running, told, chains, (&before, &after))?;
     if let Some(captures) = captures {
         let captured = captures.end(running, &after.frames_since(&before))?;
         let start = Instant::now();
@@ -183,24 +194,28 @@ fn make_phases(
         return make_among_faults(running, case, folder);
     };
     if updates.is_between {
-        let mut traffic = make_all(running, case, folder, 0, &stop)?;
+        let mut made = make_all(running, case, folder, 0, &stop)?;
         for (index, version) in updates.versions.iter().enumerate() {
             changing.change_to(version)?;
-            traffic.extend(make_all(running, case, folder, index + 1, &stop)?);
+            let Made { traffic, programs, .. } = make_all(running, case, folder, index + 1, &stop)?;
+            made.traffic.extend(traffic);
+            made.programs.extend(programs);
         }
-        return Ok(Made { traffic, update: Some(changing.into_update()), happened: Vec::new() });
+        return Ok(Made { update: Some(changing.into_update()), ..made });
     }
     std::thread::scope(|scope| {
-        let traffic = scope.spawn(|| make_all(running, case, folder, 0, &stop));
+        let made = scope.spawn(|| make_all(running, case, folder, 0, &stop));
         let update = changing.go_through(updates, &stop);
-        let traffic = traffic.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok(Made { traffic: traffic?, update: Some(update?), happened: Vec::new() })
+        let made = made.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok(Made { update: Some(update?), ..made? })
     })
 }
 
 /// What was made in a run, and what befell cables meanwhile.
+#[derive(Default)]
 struct Made {
     traffic: Vec<TrafficResult>,
+    programs: Vec<ProgramResult>,
     update: Option<Update>,
     happened: Vec<Happened>,
 }
@@ -212,10 +227,10 @@ fn make_among_faults(running: &RunningLab, case: &Case, folder: &Path) -> Result
     std::thread::scope(|scope| {
         let failing = || faults::happen(running, &running.lab.faults, start, &has_ended);
         let failing = scope.spawn(failing);
-        let traffic = make_all(running, case, folder, 0, &stop);
+        let made = make_all(running, case, folder, 0, &stop);
         has_ended.store(true, Ordering::Relaxed);
         let happened = failing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        Ok(Made { traffic: traffic?, update: None, happened })
+        Ok(Made { happened, ..made? })
     })
 }
 
@@ -226,8 +241,12 @@ fn make_all(
     folder: &Path,
     phase: usize,
     stop: &AtomicBool,
-) -> Result<Vec<TrafficResult>> {
+) -> Result<Made> {
     let start = Instant::now();
+    let wait_until = |at: Seconds| {
+        let at = Duration::from_secs_f64(at.0);
+        std::thread::sleep(at.saturating_sub(start.elapsed()));
+    };
     let one = |index: usize, traffic: &Traffic| -> Result<TrafficResult> {
         let place = Place {
             from: running.doorway(&traffic.from)?,
@@ -236,26 +255,39 @@ fn make_all(
             keeps_arrivals: !running.lab.faults.is_empty(),
             folder,
         };
-        let at = Duration::from_secs_f64(traffic.at.0);
-        std::thread::sleep(at.saturating_sub(start.elapsed()));
+        wait_until(traffic.at);
         let chain = traffic.chain.as_deref().or(case.chain.as_deref());
         make(traffic, &place, chain, proof::run_of(phase, index), stop)
     };
-    let one = &one;
+    let called = |call: &Call| {
+        wait_until(call.at);
+        programs::call(running, call, folder)
+    };
+    // Traffic for a chain that the case has not would prove nothing.
+    let is_of_case = |chain: &Option<String>| {
+        let of = [chain, &case.chain].map(Option::as_ref);
+        of.iter().any(Option::is_none) || *chain == case.chain
+    };
+    let (one, called) = (&one, &called);
     std::thread::scope(|scope| {
-        // Traffic for a chain that the case has not would prove nothing.
-        let is_of_case = |(_, traffic): &(usize, &Traffic)| {
-            let of = [&traffic.chain, &case.chain].map(Option::as_ref);
-            of.iter().any(Option::is_none) || traffic.chain == case.chain
-        };
-        let all = running.lab.traffic.iter().enumerate().filter(is_of_case);
-        let threads: Vec<_> =
+        let all = running.lab.traffic.iter().enumerate();
+        let all = all.filter(|(_, traffic)| is_of_case(&traffic.chain));
+        let traffic: Vec<_> =
             all.map(|(index, traffic)| scope.spawn(move || one(index, traffic))).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
+        let calls = running.lab.calls.iter().filter(|call| is_of_case(&call.chain));
+        let programs: Vec<_> = calls.map(|call| scope.spawn(move || called(call))).collect();
+        let (traffic, programs) = (joined(traffic), joined(programs));
+        Ok(Made { traffic: traffic?, programs: programs?, ..Made::default() })
     })
+}
+
+/// What threads came to, when all have ended.
+fn joined<T>(threads: Vec<ScopedJoinHandle<'_, Result<T>>>) -> Result<Vec<T>> {
+    let join = |thread: ScopedJoinHandle<'_, Result<T>>| {
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    };
+    let ended: Vec<Result<T>> = threads.into_iter().map(join).collect();
+    ended.into_iter().collect()
 }
 
 /// The receiver's address on a network that it shares with the sender.
@@ -279,7 +311,7 @@ fn address_of(running: &RunningLab, traffic: &Traffic) -> Result<IpAddr> {
         })
 }
 
-fn run_text(running: &RunningLab, case: &Case, run: &RunEvidence) -> String {
+fn run_text(case: &Case, run: &RunEvidence) -> String {
     let rates = run.traffic.iter().filter(|traffic| traffic.chain == case.chain);
     let rate: f64 = rates.filter_map(|traffic| traffic.bits_per_second).sum();
     if rate > 0.0 && case.chain.is_some() {
@@ -290,7 +322,8 @@ fn run_text(running: &RunningLab, case: &Case, run: &RunEvidence) -> String {
     if changes > 0 {
         return format!("{}: {changes} changes, {packets} datagrams", case.name());
     }
-    format!("{}: {} traffics, {packets} datagrams", case.name(), running.lab.traffic.len())
+    let traffics = run.traffic.len() + run.programs.len();
+    format!("{}: {traffics} traffics, {packets} datagrams", case.name())
 }
 
 /// Deploys and removes the first chain, cut to each length.

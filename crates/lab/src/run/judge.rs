@@ -4,6 +4,8 @@ use super::evidence::{Evidence, RunEvidence};
 use super::faults::FaultOutcome;
 use super::flows;
 use super::forged;
+use super::functions;
+use super::programs;
 use super::routes;
 use super::setups;
 use super::stateless;
@@ -82,6 +84,10 @@ fn judge_claim(claim: &Claim, evidence: &Evidence) -> (bool, String) {
         Claim::Route => routes::judge(evidence),
         Claim::Forged => forged::judge(evidence),
         Claim::Stateless => stateless::judge(evidence),
+        Claim::Expected => programs::judge(evidence),
+        Claim::Function { what, function, relation, value } => {
+            functions::judge(evidence, *what, function, |count| relation.holds(count, *value))
+        }
         Claim::Compare { metric, subject, relation, value } => {
             match measured(evidence, *metric, subject.as_deref()) {
                 Ok(found) => (relation.holds(found, *value), metric.show(found)),

@@ -12,8 +12,10 @@ mod faults;
 mod flows;
 mod footprint;
 mod forged;
+mod functions;
 mod judge;
 mod neighbours;
+mod programs;
 mod proof;
 mod provenance;
 mod report;
@@ -35,7 +37,9 @@ pub use evidence::{DeploySample, Evidence, LengthRow, RunEvidence, ThroughputRow
 pub use faults::FaultOutcome;
 pub use footprint::Footprint;
 pub use forged::{Forged, Forgery};
+pub use functions::{FunctionEvidence, FunctionFigures};
 pub use judge::Judged;
+pub use programs::ProgramResult;
 pub use provenance::{changes_in, command, commit_of};
 pub use report::RunReport;
 pub use setups::{SetupEvidence, SetupTimes};
@@ -77,6 +81,7 @@ pub fn run(
     tell: &mut dyn FnMut(&str, f64),
 ) -> Result<RunReport> {
     let lab = Lab::read(file, options.is_full)?;
+    programs::check_installed(&lab)?;
     let folder = options.results.join(&lab.name);
     fs::create_dir_all(&folder)
         .map_err(|error| LabError::io("create", folder.display().to_string(), error))?;

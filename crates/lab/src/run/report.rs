@@ -2,6 +2,7 @@
 
 use super::capture::write_json;
 use super::evidence::{Evidence, LengthRow, RunEvidence, ThroughputRow};
+use super::functions::{FunctionFigures, figures};
 use super::judge::Judged;
 use super::provenance::commit_of;
 use super::setups::setups_table;
@@ -52,6 +53,9 @@ pub struct RunReport {
     pub deploy_seconds_per_function: Option<f64>,
     /// Throughput by chain.
     pub throughput: Vec<ThroughputRow>,
+    /// What bundled functions did, where the lab has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub functions: Option<FunctionFigures>,
     /// All raw measurements.
     pub evidence: Evidence,
     /// Figures and tables written.
@@ -95,6 +99,7 @@ impl RunReport {
             lengths: evidence.lengths(),
             deploy_seconds_per_function: evidence.deploy_seconds_per_function(),
             throughput: evidence.throughput(lab),
+            functions: figures(lab, &evidence),
             evidence,
             files: Vec::new(),
             logs: None,
@@ -145,6 +150,9 @@ impl RunReport {
         }
         if let Some(setups) = setups_table(&self.evidence.runs) {
             let _ = writeln!(text, "{setups}");
+        }
+        if let Some(functions) = &self.functions {
+            let _ = writeln!(text, "functions  {functions}");
         }
         for run in &self.evidence.runs {
             if let Some(receipt) = receipt_line(run) {

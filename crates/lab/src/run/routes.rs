@@ -76,8 +76,7 @@ fn legs(lab: &Lab, chain: &LabChain) -> Option<u64> {
         return None;
     }
     let instances = chain.document.chain.iter().flat_map(ChainStep::all_instances);
-    let host = |name: &str| lab.functions.get(name).map(|function| function.on.as_str());
-    let hosts: Option<Vec<&str>> = instances.map(|instance| host(&instance.name)).collect();
+    let hosts: Option<Vec<&str>> = instances.map(|instance| lab.host_of(&instance.name)).collect();
     let mut at = lab.endpoints.get(&chain.document.source)?.on.as_str();
     let mut legs = 0;
     for next in hosts? {

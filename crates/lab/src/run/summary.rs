@@ -18,7 +18,7 @@ const NANOSECONDS: f64 = 1e9;
 /// Milliseconds of one second.
 const MILLISECONDS: f64 = 1e3;
 
-/// `steering`, `deploy`, `tcp`, `location`, `update` and `update_tcp` of those reports that have them,
+/// `steering`, `deploy`, `tcp`, `location`, `update`, `update_tcp` and `functions` of those reports that have them,
 /// with what was called, its commit, machine, versions and repeats.
 #[must_use]
 pub fn summary(reports: &[RunReport]) -> Value {
@@ -36,6 +36,9 @@ pub fn summary(reports: &[RunReport]) -> Value {
         }
         if let Some((key, figures)) = update(report) {
             all.insert(key.into(), figures);
+        }
+        if let Some(functions) = &report.functions {
+            all.insert("functions".into(), json!(functions));
         }
         if !report.lengths.is_empty() {
             all.insert("deploy".into(), deploy(report));

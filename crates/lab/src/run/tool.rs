@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::fs::{self, File};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -67,11 +67,30 @@ pub(crate) struct Program {
 
 impl Program {
     /// Starts a program inside a node; all it says goes to `said`.
-    pub(crate) fn start(doorway: &Doorway, mut command: Command, said: &Path) -> Result<Self> {
+    pub(crate) fn start(doorway: &Doorway, command: Command, said: &Path) -> Result<Self> {
+        let out = create(said)?;
+        let err = out.try_clone();
+        let err = err.map_err(|error| LabError::io("open", said.display().to_string(), error))?;
+        Self::start_with(doorway, command, said, (out, err))
+    }
+
+    /// The same; what it says of errors goes to `wrong`.
+    pub(crate) fn start_apart(
+        doorway: &Doorway,
+        command: Command,
+        said: &Path,
+        wrong: &Path,
+    ) -> Result<Self> {
+        Self::start_with(doorway, command, said, (create(said)?, create(wrong)?))
+    }
+
+    fn start_with(
+        doorway: &Doorway,
+        mut command: Command,
+        said: &Path,
+        (out, err): (File, File),
+    ) -> Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
-        let object = || said.display().to_string();
-        let out = File::create(said).map_err(|error| LabError::io("create", object(), error))?;
-        let err = out.try_clone().map_err(|error| LabError::io("open", object(), error))?;
         command.stdin(Stdio::null()).stdout(out).stderr(err);
         let child = doorway.spawn(command)?;
         Ok(Self { name, child, said: said.to_path_buf() })
@@ -87,19 +106,32 @@ impl Program {
         LabError::Tool { tool: self.name.clone(), problem: problem.into(), advice }
     }
 
-    fn has_ended(&mut self) -> Result<bool> {
-        let status = self
-            .child
-            .try_wait()
-            .map_err(|error| LabError::io("wait for", self.name.clone(), error))?;
-        Ok(status.is_some())
+    fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        let status = self.child.try_wait();
+        status.map_err(|error| LabError::io("wait for", self.name.clone(), error))
+    }
+
+    /// Is it still there?
+    ///
+    /// # Errors
+    /// It has ended, in this node.
+    pub(crate) fn assert_runs(&mut self, node: &str) -> Result<()> {
+        match self.ended()? {
+            None => Ok(()),
+            Some(status) => Err(self.failed(format!("ended in '{node}' during the run: {status}"))),
+        }
     }
 
     /// Waits until it has said `sign`.
     pub(crate) fn wait_for(&mut self, sign: &str) -> Result<()> {
+        self.wait_until(|program| Ok(program.said().contains(sign)))
+    }
+
+    /// Waits until it is so.
+    pub(crate) fn wait_until(&mut self, is_so: impl Fn(&Self) -> Result<bool>) -> Result<()> {
         let start = Instant::now();
-        while !self.said().contains(sign) {
-            if self.has_ended()? {
+        while !is_so(self)? {
+            if self.ended()?.is_some() {
                 return Err(self.failed("ended before it was ready"));
             }
             if start.elapsed() > READY_WAIT {
@@ -111,15 +143,22 @@ impl Program {
     }
 
     /// Waits until it has ended; what it said is the answer.
-    pub(crate) fn finish(mut self, limit: Duration) -> Result<String> {
+    pub(crate) fn finish(self, limit: Duration) -> Result<String> {
+        self.end(limit).map(|(_, said)| said)
+    }
+
+    /// Waits until it has ended; how, and what it said.
+    pub(crate) fn end(mut self, limit: Duration) -> Result<(ExitStatus, String)> {
         let start = Instant::now();
-        while !self.has_ended()? {
+        loop {
+            if let Some(status) = self.ended()? {
+                return Ok((status, self.said()));
+            }
             if start.elapsed() > limit {
                 return Err(self.failed(format!("did not end within {limit:?}")));
             }
             std::thread::sleep(LOOK_PAUSE);
         }
-        Ok(self.said())
     }
 
     /// Asks it to end, as Ctrl-C does, and waits.
@@ -128,6 +167,10 @@ impl Program {
         process.signal(rustix::process::Signal::INT)?;
         self.finish(READY_WAIT)
     }
+}
+
+fn create(file: &Path) -> Result<File> {
+    File::create(file).map_err(|error| LabError::io("create", file.display().to_string(), error))
 }
 
 impl Drop for Program {

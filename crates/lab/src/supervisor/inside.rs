@@ -177,7 +177,7 @@ fn build(lab: &Lab, state: &LabState, api: OwnedFd) -> Result<()> {
         lab.hosts.len(),
         lab.bridges.len() + lab.switches.len(),
         lab.endpoints.len(),
-        lab.functions.len(),
+        lab.functions.len() + lab.bundled.len(),
         plan.cables.len()
     );
     state.step(text, start);

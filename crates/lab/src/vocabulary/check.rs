@@ -58,6 +58,19 @@ pub enum Claim {
         /// The functions whose packets it carries.
         parts: Vec<String>,
     },
+    /// `expected`: each program of traffic ended as it should.
+    Expected,
+    /// `alerts ids == 12`, `alerts ids 1000001 == 3`, `denied edge == 5`: in each run.
+    Function {
+        /// What is counted.
+        what: FunctionCount,
+        /// The bundled function.
+        function: String,
+        /// How it must compare.
+        relation: Relation,
+        /// With what.
+        value: f64,
+    },
     /// `METRIC [NAME] RELATION VALUE`.
     Compare {
         /// What is measured.
@@ -69,6 +82,15 @@ pub enum Claim {
         /// With what, in the metric's unit.
         value: f64,
     },
+}
+
+/// What is counted of a bundled function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FunctionCount {
+    /// The alerts that it told: of one rule by its sid, or all.
+    Alerts(Option<u32>),
+    /// The packets that its rules ended.
+    Denied,
 }
 
 /// What can be compared.
@@ -222,6 +244,15 @@ pub enum Relation {
 }
 
 impl Relation {
+    fn parse(text: &str) -> Result<Self, (String, &'static str)> {
+        match text {
+            "==" => Ok(Self::Equal),
+            ">=" => Ok(Self::AtLeast),
+            "<=" => Ok(Self::AtMost),
+            other => Err((format!("'{other}' is not a comparison"), FORMS)),
+        }
+    }
+
     /// Does it hold?
     #[must_use]
     pub fn holds(self, left: f64, right: f64) -> bool {
@@ -244,7 +275,8 @@ impl fmt::Display for Relation {
 }
 
 const FORMS: &str = "write 'order', 'interfaces', 'hops', 'paths', 'shares within 2', 'moves', \
-    'both_versions', 'streams', 'users', 'route', 'forged', 'stateless', 'sum v4 = v1 + v2', \
+    'both_versions', 'streams', 'users', 'route', 'forged', 'stateless', 'expected', 'sum v4 = v1 + v2', \
+    'alerts ids [SID] == 12', 'denied edge == 5', \
     or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
     throughput, unaccounted, ring_full, deploy_per_function, unanswered, changes, receipts, lost, \
     duplicated, mixed, overtaken, stalled, broken, isolation, passages, detours, detour_ms, overtaken_late, \
@@ -281,6 +313,17 @@ impl Statement {
                     .map_err(|_| (format!("'{points}' is not a number of points"), FORMS))?,
             },
             ["interfaces"] => Claim::Interfaces,
+            ["expected"] => Claim::Expected,
+            ["alerts", function, relation, value] => {
+                counted(FunctionCount::Alerts(None), function, relation, value)?
+            }
+            ["alerts", function, sid, relation, value] => {
+                let sid = sid.parse().map_err(|_| (format!("'{sid}' is not a sid"), FORMS))?;
+                counted(FunctionCount::Alerts(Some(sid)), function, relation, value)?
+            }
+            ["denied", function, relation, value] => {
+                counted(FunctionCount::Denied, function, relation, value)?
+            }
             ["hops"] => Claim::Hops,
             ["sum", whole, "=", parts @ ..] => parse_sum(text, whole, parts)?,
             [metric, relation, value] => compare(metric, None, relation, value)?,
@@ -301,6 +344,20 @@ fn parse_sum(text: &str, whole: &str, parts: &[&str]) -> Result<Claim, (String, 
     Ok(Claim::Sum { whole: whole.to_owned(), parts })
 }
 
+fn number(text: &str) -> Result<f64, (String, &'static str)> {
+    text.parse().map_err(|_| (format!("'{text}' is not a number"), FORMS))
+}
+
+fn counted(
+    what: FunctionCount,
+    function: &str,
+    relation: &str,
+    value: &str,
+) -> Result<Claim, (String, &'static str)> {
+    let (relation, value) = (Relation::parse(relation)?, number(value)?);
+    Ok(Claim::Function { what, function: function.to_owned(), relation, value })
+}
+
 fn compare(
     metric: &str,
     subject: Option<&str>,
@@ -312,18 +369,16 @@ fn compare(
         .find(|(name, _)| *name == metric)
         .map(|(_, metric)| metric)
         .ok_or_else(|| (format!("'{metric}' is not a metric"), FORMS))?;
-    let relation = match relation {
-        "==" => Relation::Equal,
-        ">=" => Relation::AtLeast,
-        "<=" => Relation::AtMost,
-        other => return Err((format!("'{other}' is not a comparison"), FORMS)),
-    };
+    let relation = Relation::parse(relation)?;
     let value = match metric {
-        Metric::Throughput => BitRate::parse(value).map(|rate| rate.0),
-        Metric::DeployPerFunction => Seconds::parse(value).map(|time| time.0),
-        _ => value.parse().map_err(|_| format!("'{value}' is not a number")),
-    }
-    .map_err(|problem| (problem, FORMS))?;
+        Metric::Throughput => {
+            BitRate::parse(value).map(|rate| rate.0).map_err(|problem| (problem, FORMS))?
+        }
+        Metric::DeployPerFunction => {
+            Seconds::parse(value).map(|time| time.0).map_err(|problem| (problem, FORMS))?
+        }
+        _ => number(value)?,
+    };
     Ok(Claim::Compare { metric, subject: subject.map(str::to_owned), relation, value })
 }
 
@@ -359,6 +414,22 @@ mod tests {
                 value: 0.01
             })
         );
+        let counted = |what, function: &str, relation, value| {
+            Ok(Claim::Function { what, function: function.into(), relation, value })
+        };
+        let alerts = FunctionCount::Alerts;
+        assert_eq!(claim("alerts ids == 12"), counted(alerts(None), "ids", Relation::Equal, 12.0));
+        assert_eq!(
+            claim("alerts ids 1000001 >= 3"),
+            counted(alerts(Some(1_000_001)), "ids", Relation::AtLeast, 3.0)
+        );
+        assert_eq!(
+            claim("denied edge == 5"),
+            counted(FunctionCount::Denied, "edge", Relation::Equal, 5.0)
+        );
+        for bad in ["alerts == 3", "alerts ids seen == 3", "denied edge 5", "expected == 1"] {
+            assert!(claim(bad).is_err(), "{bad}");
+        }
         for bad in ["", "orders", "loss == many", "loss ~ 3", "sum v4 = v1 +", "sum v4 = + v1"] {
             assert!(claim(bad).is_err(), "{bad}");
         }

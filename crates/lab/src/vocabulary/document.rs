@@ -2,6 +2,7 @@
 //! whether they make sense together (see `lab`).
 
 use super::ordered::Ordered;
+use super::programs::{ExpectEntry, ProgramEntry, Word};
 use super::switches::SwitchesEntry;
 use super::units::{BitRate, Seconds};
 use super::users::UsersEntry;
@@ -9,6 +10,7 @@ use catena_client::deploy::{ChainDocument, ChainStep};
 use catena_model::resource::Encapsulation;
 use ipnet::IpNet;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use std::path::PathBuf;
 
 /// A whole file, or the part of one that extends another.
@@ -41,7 +43,9 @@ pub(crate) struct Document {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct HostEntry {}
+pub(crate) struct HostEntry {
+    pub(crate) programs: Vec<ProgramEntry>,
+}
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
@@ -71,6 +75,7 @@ pub(crate) struct NetworkEntry {
 pub(crate) struct EndpointEntry {
     pub(crate) on: Option<String>,
     pub(crate) networks: Vec<String>,
+    pub(crate) programs: Vec<ProgramEntry>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -79,6 +84,9 @@ pub(crate) struct FunctionEntry {
     pub(crate) on: Option<String>,
     pub(crate) networks: Vec<String>,
     pub(crate) routes: Ordered<String>,
+    pub(crate) programs: Vec<ProgramEntry>,
+    pub(crate) bundled: Option<String>,
+    pub(crate) config: Map<String, Value>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -122,6 +130,35 @@ pub(crate) struct TrafficEntry {
     pub(crate) packets_per_second: Option<u32>,
     pub(crate) answers: bool,
     pub(crate) until: Option<String>,
+    pub(crate) command: Vec<Word>,
+    pub(crate) expect: Option<ExpectEntry>,
+    pub(crate) times: Option<u32>,
+    pub(crate) package: Option<String>,
+}
+
+impl TrafficEntry {
+    /// Is it told what only programs are?
+    pub(crate) fn is_told_how_to_run(&self) -> bool {
+        let is_said = self.expect.is_some() || self.times.is_some() || self.package.is_some();
+        is_said || !self.command.is_empty()
+    }
+
+    /// The first key that only generators of traffic are told.
+    pub(crate) fn said_of_generators(&self) -> Option<&'static str> {
+        let said = [
+            ("to", self.to.is_some()),
+            ("protocol", self.protocol.is_some()),
+            ("port", self.port.is_some()),
+            ("rate", self.rate.is_some()),
+            ("congestion", self.congestion.is_some()),
+            ("flows", self.flows.is_some()),
+            ("packets", self.packets.is_some()),
+            ("packets_per_second", self.packets_per_second.is_some()),
+            ("answers", self.answers),
+            ("until", self.until.is_some()),
+        ];
+        said.into_iter().find(|(_, is_said)| *is_said).map(|(name, _)| name)
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

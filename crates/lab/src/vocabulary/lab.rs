@@ -1,9 +1,11 @@
 //! A lab that makes sense: every name refers to something, every attachment is possible. Knows
 //! the meaning of a lab file; refuses to know addresses (see `wiring`) and how anything runs.
 
+use super::bundled::Bundled;
 use super::check::{Claim, Statement};
 use super::faults::CableFault;
 use super::ordered::Ordered;
+use super::programs::{Call, Program};
 use super::units::{BitRate, Seconds};
 use super::updates::Updates;
 use super::users::Users;
@@ -41,10 +43,16 @@ pub struct Lab {
     pub endpoints: Ordered<Endpoint>,
     /// Service functions, SFC-unaware.
     pub functions: Ordered<Function>,
+    /// Service functions that come with Catena, and have neither namespace nor interface.
+    pub bundled: Ordered<Bundled>,
+    /// Programs that stand in nodes during a run.
+    pub programs: Vec<Program>,
     /// Chains, as the chain client understands them.
     pub chains: Vec<LabChain>,
     /// Traffic of one run.
     pub traffic: Vec<Traffic>,
+    /// Programs that are its traffic, too.
+    pub calls: Vec<Call>,
     /// Changes of a chain during a run.
     pub updates: Option<Updates>,
     /// What befalls cables during a run, in the order in which it does.
@@ -340,7 +348,14 @@ impl Lab {
         same.next().unwrap_or(chain)
     }
 
-    /// Is it an endpoint or a function?
+    /// The host of a function of any kind.
+    #[must_use]
+    pub fn host_of(&self, function: &str) -> Option<&str> {
+        let own = self.functions.get(function).map(|function| function.on.as_str());
+        own.or_else(|| self.bundled.get(function).map(|bundled| bundled.on.as_str()))
+    }
+
+    /// Is it an endpoint or a function with interfaces?
     #[must_use]
     pub fn is_attached(&self, name: &str) -> bool {
         self.endpoints.contains(name) || self.functions.contains(name)

@@ -1,6 +1,7 @@
 //! From files to one document: reads, follows `extends`, lays `full` over the rest. Knows files
 //! and how mappings merge; refuses to know what a lab means.
 
+use super::beside;
 use super::document::Document;
 use super::error::LabFileError;
 use catena_client::deploy::{KeyTwice, key_twice};
@@ -74,9 +75,13 @@ fn read_merged(
     let Value::Mapping(mut own) = value else {
         return Err(whole_file(file, "holds no keys", "begin with 'name:' and 'hosts:'"));
     };
-    sources.push((file.to_path_buf(), text));
     own.remove("extends");
-    let full = own.remove("full");
+    let mut full = own.remove("full");
+    beside::read(file, &text, &mut own)?;
+    if let Some(Value::Mapping(full)) = &mut full {
+        beside::read(file, &text, full)?;
+    }
+    sources.push((file.to_path_buf(), text));
     let mut merged = match &document.extends {
         Some(base) => {
             let base = file.parent().unwrap_or(Path::new(".")).join(base);

@@ -1,6 +1,8 @@
 //! The vocabulary of lab files: from a YAML file to a lab that makes sense, or to an error that
 //! names file, line, key and remedy. Knows no addresses and runs nothing.
 
+mod beside;
+mod bundled;
 mod check;
 mod document;
 mod error;
@@ -9,6 +11,7 @@ mod lab;
 mod links;
 mod load;
 mod ordered;
+mod programs;
 mod switches;
 mod topology;
 mod units;
@@ -18,7 +21,9 @@ mod validate;
 mod validate_run;
 mod validate_traffic;
 
-pub use check::{Claim, Metric, Relation, Statement};
+pub use bundled::Bundled;
+pub(crate) use bundled::denies_beside;
+pub use check::{Claim, FunctionCount, Metric, Relation, Statement};
 pub use error::LabFileError;
 pub use faults::{CableFault, FaultKind};
 pub use lab::{
@@ -26,6 +31,7 @@ pub use lab::{
     PlotKind, Sweep, Tool, Traffic,
 };
 pub use ordered::Ordered;
+pub use programs::{Call, CommandLine, Expectation, Program, Sign};
 pub use units::{BitRate, Seconds};
 pub use updates::{ChangeKind, Updates, Version};
 pub(crate) use users::HOPS_OF_SLICE;

@@ -4,6 +4,8 @@ use super::*;
 use catena_model::resource::Encapsulation;
 use std::path::PathBuf;
 
+mod functions;
+
 fn labs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs")
 }

@@ -29,6 +29,7 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
     let networks = networks(document)?;
     let endpoints = endpoints(document, &topology, &networks)?;
     let functions = functions(document, &topology, &networks)?;
+    let bundled = super::bundled::understand(document, &topology, &networks)?;
     gateways(&networks, &endpoints)?;
     let Cabling { bridges, links, cables } = links::understand(document, &topology, &networks)?;
     let Topology { hosts, switches, edges, .. } = topology;
@@ -45,8 +46,11 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
         networks,
         endpoints,
         functions,
+        bundled,
+        programs: Vec::new(),
         chains: Vec::new(),
         traffic: Vec::new(),
+        calls: Vec::new(),
         updates: None,
         faults: Vec::new(),
         users: None,
@@ -58,14 +62,18 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
         plots: Vec::new(),
         merged: loaded.merged.clone(),
     };
+    lab.programs = super::programs::standing(document, &lab)?;
     lab.chains = run::chains(document, &lab)?;
     lab.sweep = run::sweep(document, &lab)?;
     lab.updates = super::updates::understand(document, &lab)?;
     lab.faults = super::faults::understand(document, &lab)?;
     lab.users = super::users::understand(document, &lab)?;
     lab.traffic = super::validate_traffic::traffic(document, &lab)?;
+    lab.calls = super::programs::calls(document, &lab)?;
+    run::expect_programs(&mut lab);
     lab.plots = run::plots(document, &lab)?;
     run::source_routes(&lab)?;
+    super::bundled::check(&lab)?;
     run::references(&lab)?;
     Ok(lab)
 }
@@ -145,7 +153,8 @@ fn endpoints(
     let one = |(name, entry): (&str, &EndpointEntry)| {
         let key = format!("endpoints.{name}");
         let (on, networks) =
-            attachment(&key, name, entry.on.as_deref(), &entry.networks, topology, networks)?;
+            attachment(&key, entry.on.as_deref(), &entry.networks, topology, networks)?;
+        interface_names(&key, name, &networks)?;
         Ok((name.to_owned(), Endpoint { on, networks }))
     };
     document.endpoints.iter().map(one).collect()
@@ -159,7 +168,8 @@ fn functions(
     let one = |(name, entry): (&str, &FunctionEntry)| {
         let key = format!("functions.{name}");
         let (on, networks) =
-            attachment(&key, name, entry.on.as_deref(), &entry.networks, topology, networks)?;
+            attachment(&key, entry.on.as_deref(), &entry.networks, topology, networks)?;
+        interface_names(&key, name, &networks)?;
         for (ingress, egress) in entry.routes.iter() {
             for side in [ingress, egress.as_str()] {
                 if !networks.iter().any(|network| network == side) {
@@ -172,12 +182,12 @@ fn functions(
         }
         Ok((name.to_owned(), Function { on, networks, routes: entry.routes.clone() }))
     };
-    document.functions.iter().map(one).collect()
+    document.functions.iter().filter(|(_, entry)| entry.bundled.is_none()).map(one).collect()
 }
 
-fn attachment(
+/// The host and the networks of a thing.
+pub(super) fn attachment(
     key: &str,
-    name: &str,
     on: Option<&str>,
     attached: &[String],
     topology: &Topology,
@@ -199,13 +209,17 @@ fn attachment(
             let problem = format!("names '{network}' twice");
             return Err(Fault::new(networks_key, problem, "attach it once to a network"));
         }
-        if name.len() + 1 + network.len() > INTERFACE_NAME_BYTES_MAX {
-            let problem = format!(
-                "the interface '{name}.{network}' would have more than \
-                 {INTERFACE_NAME_BYTES_MAX} letters"
-            );
-            return Err(Fault::new(networks_key, problem, "shorten one of the two names"));
-        }
     }
     Ok((on.to_owned(), attached.to_vec()))
+}
+
+/// Its cables have names.
+fn interface_names(key: &str, name: &str, networks: &[String]) -> Result<(), Fault> {
+    let is_long = |network: &&String| name.len() + 1 + network.len() > INTERFACE_NAME_BYTES_MAX;
+    networks.iter().find(is_long).map_or(Ok(()), |network| {
+        let problem = format!(
+            "the interface '{name}.{network}' would have more than {INTERFACE_NAME_BYTES_MAX} letters"
+        );
+        Err(Fault::new(format!("{key}.networks"), problem, "shorten one of the two names"))
+    })
 }

@@ -1,6 +1,7 @@
 //! The part of a lab file that runs: chains, sweep, statements, figures. Knows what is
 //! wrong with them; refuses to know how they are carried out.
 
+use super::bundled::{check_counted, without_interface};
 use super::check::{Claim, Metric, Statement};
 use super::document::Document;
 use super::error::Fault;
@@ -59,9 +60,10 @@ fn chain(lab: &Lab, key: &str, entry: &ChainDocument) -> Result<LabChain, Fault>
 pub(super) fn check_steps(lab: &Lab, key: &str, steps: &[ChainStep]) -> Result<(), Fault> {
     for (index, step) in steps.iter().enumerate() {
         for instance in step.all_instances() {
-            if !lab.functions.contains(&instance.name) {
+            if lab.host_of(&instance.name).is_none() {
                 let key = format!("{key}.chain[{index}]");
-                return Err(unknown(&key, "function", &instance.name, lab.functions.names()));
+                let known = lab.functions.names().chain(lab.bundled.names());
+                return Err(unknown(&key, "function", &instance.name, known));
             }
         }
     }
@@ -149,6 +151,14 @@ pub(crate) fn plots(document: &Document, lab: &Lab) -> Result<Vec<Plot>, Fault> 
     Ok(plots)
 }
 
+/// How programs of traffic end is checked, whether or not the file says so.
+pub(crate) fn expect_programs(lab: &mut Lab) {
+    if !lab.calls.is_empty() && !lab.asks_for(&Claim::Expected) {
+        let text = "expected".to_owned();
+        lab.checks.push(Statement { text, claim: Claim::Expected });
+    }
+}
+
 /// Source routes have somewhere to go.
 pub(crate) fn source_routes(lab: &Lab) -> Result<(), Fault> {
     if !lab.cables.is_empty() || lab.hosts.len() == 1 {
@@ -174,7 +184,9 @@ pub(crate) fn references(lab: &Lab) -> Result<(), Fault> {
     let known = || lab.endpoints.names().chain(lab.functions.names());
     for (index, name) in lab.capture.iter().enumerate() {
         if !lab.is_attached(name) {
-            return Err(unknown(&format!("capture.at[{index}]"), "function", name, known()));
+            let key = format!("capture.at[{index}]");
+            let bundled = without_interface(lab, &key, name, "capture at");
+            return Err(bundled.unwrap_or_else(|| unknown(&key, "function", name, known())));
         }
     }
     let is_moved = lab.updates.as_ref().is_some_and(|updates| updates.begins_with.is_some());
@@ -185,7 +197,9 @@ pub(crate) fn references(lab: &Lab) -> Result<(), Fault> {
     }
     for (index, plot) in lab.plots.iter().enumerate() {
         if let Some(name) = plot.of.iter().find(|name| !lab.is_attached(name)) {
-            return Err(unknown(&format!("plot[{index}].of"), "function", name, known()));
+            let key = format!("plot[{index}].of");
+            let bundled = without_interface(lab, &key, name, "measure at");
+            return Err(bundled.unwrap_or_else(|| unknown(&key, "function", name, known())));
         }
     }
     let sections = [("check", &lab.checks), ("goal", &lab.goals)];
@@ -264,6 +278,11 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
         Claim::Streams if !lab.traffic.iter().any(|traffic| traffic.tool.is_tcp()) => {
             Err(Fault::new(key, "is about TCP, and there is none", "add traffic over TCP"))
         }
+        Claim::Function { .. } => check_counted(lab, statement, key),
+        Claim::Expected if lab.calls.is_empty() => {
+            let advice = "add traffic: [{tool: program, from: S, command: [curl, …]}]";
+            Err(Fault::new(key, "is about programs of traffic, and there are none", advice))
+        }
         Claim::Moves | Claim::BothVersions if lab.updates.is_none() => {
             Err(Fault::new(key, "is about updates, and there are none", "add updates:"))
         }
@@ -279,6 +298,7 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
         | Claim::Route
         | Claim::Forged
         | Claim::Stateless
+        | Claim::Expected
         | Claim::Compare { subject: None, .. } => Ok(()),
         Claim::Sum { whole, parts } => {
             let missing = parts.iter().chain([whole]).find(|name| !lab.functions.contains(name));

@@ -4,6 +4,7 @@
 use super::document::{Document, TrafficEntry};
 use super::error::Fault;
 use super::lab::{Lab, Load, Tool, Traffic};
+use super::programs::is_call;
 use super::units::Seconds;
 use super::validate::unknown;
 use super::validate_run::endpoint;
@@ -26,17 +27,15 @@ pub(crate) fn traffic(document: &Document, lab: &Lab) -> Result<Vec<Traffic>, Fa
     let one = |(index, entry): (usize, &TrafficEntry)| {
         one_traffic(lab, &format!("traffic[{index}]"), index, entry)
     };
-    document.traffic.iter().enumerate().map(one).collect()
+    let entries = document.traffic.iter().enumerate();
+    entries.filter(|(_, entry)| !is_call(entry)).map(one).collect()
 }
 
 fn one_traffic(lab: &Lab, key: &str, index: usize, entry: &TrafficEntry) -> Result<Traffic, Fault> {
     let tool = tool(key, entry)?;
-    let (seconds, at) = times(key, entry)?;
-    if let Some(chain) = entry.chain.as_ref().filter(|name| lab.chain(name).is_none()) {
-        let known = lab.chains.iter().map(|chain| chain.name.as_str());
-        return Err(unknown(&format!("{key}.chain"), "chain", chain, known));
-    }
-    let name = entry.name.clone().or_else(|| entry.chain.clone());
+    let (seconds, at) = times(key, entry, TRAFFIC_SECONDS_DEFAULT)?;
+    let chain = chain_of(lab, key, entry)?;
+    let name = entry.name.clone().or_else(|| chain.clone());
     Ok(Traffic {
         name: name.unwrap_or_else(|| format!("traffic{}", index + 1)),
         tool,
@@ -50,7 +49,20 @@ fn one_traffic(lab: &Lab, key: &str, index: usize, entry: &TrafficEntry) -> Resu
         at,
         congestion: entry.congestion.clone(),
         family: family(key, entry)?,
-        chain: entry.chain.clone(),
+        chain,
+    })
+}
+
+/// The chain that it is for.
+pub(super) fn chain_of(
+    lab: &Lab,
+    key: &str,
+    entry: &TrafficEntry,
+) -> Result<Option<String>, Fault> {
+    let is_unknown = |name: &&String| lab.chain(name).is_none();
+    entry.chain.as_ref().filter(is_unknown).map_or(Ok(entry.chain.clone()), |chain| {
+        let known = lab.chains.iter().map(|chain| chain.name.as_str());
+        Err(unknown(&format!("{key}.chain"), "chain", chain, known))
     })
 }
 
@@ -62,14 +74,13 @@ fn tool(key: &str, entry: &TrafficEntry) -> Result<Tool, Fault> {
         (Some("catena"), Some("udp")) => Ok(Tool::Datagrams),
         (Some("catena"), Some("tcp")) => Ok(Tool::Streams),
         _ => {
-            let advice =
-                "use tool: iperf3 or tool: catena with protocol: udp or tcp, or tool: ping";
+            let advice = "use tool: iperf3 or tool: catena with protocol: udp or tcp, tool: ping or tool: program";
             Err(Fault::new(format!("{key}.tool"), "no such traffic", advice))
         }
     }
 }
 
-fn family(key: &str, entry: &TrafficEntry) -> Result<IpFamily, Fault> {
+pub(super) fn family(key: &str, entry: &TrafficEntry) -> Result<IpFamily, Fault> {
     match entry.family.as_deref() {
         None | Some("ipv4") => Ok(IpFamily::Ipv4),
         Some("ipv6") => Ok(IpFamily::Ipv6),
@@ -81,8 +92,12 @@ fn family(key: &str, entry: &TrafficEntry) -> Result<IpFamily, Fault> {
 }
 
 /// How long, and when it starts.
-fn times(key: &str, entry: &TrafficEntry) -> Result<(Seconds, Seconds), Fault> {
-    let seconds = entry.seconds.unwrap_or(TRAFFIC_SECONDS_DEFAULT);
+pub(super) fn times(
+    key: &str,
+    entry: &TrafficEntry,
+    seconds_default: Seconds,
+) -> Result<(Seconds, Seconds), Fault> {
+    let seconds = entry.seconds.unwrap_or(seconds_default);
     let at = entry.at.unwrap_or_default();
     for (name, value) in [("seconds", seconds), ("at", at)] {
         if value.0 > TRAFFIC_SECONDS_MAX {

@@ -1,0 +1,171 @@
+//! What a lab file may say of bundled functions and of programs, and what it is told where it may not.
+
+use super::*;
+
+const WITH_BUNDLED: &str = "\
+name: guarded
+hosts: {h1: {programs: [{command: [nfcapd, -p, 4739], ready: udp 4739, package: nfdump}]}, h2: {}}
+switches: [s1]
+links: [h1-s1, h2-s1]
+networks: {a: {cidrs: [10.0.0.0/24]}}
+endpoints:
+  S: {on: h1, networks: [a]}
+  D: {on: h2, networks: [a], programs: [{command: [nginx, -p, '${results}', -c, '${lab}/nginx.conf'], ready: tcp 80}]}
+functions:
+  edge: {bundled: firewall, config: {file: edge.iptables}, on: h2, networks: [a]}
+  ids: {bundled: ids, config: {file: web.rules}, on: h2, networks: [a]}
+  v1: {on: h1, networks: [a], routes: {a: a}}
+chains:
+  - {name: C, source: S, destination: D, classify: tcp, through: [edge, ids, v1], symmetric: true}
+traffic:
+  - {tool: program, name: get, from: S, times: 3, command: [curl, 'http://${D}/'], expect: {exit: 0, stdout: welcome}}
+check: [alerts ids == 3, alerts ids 7 == 1, denied edge == 2, unaccounted == 0]
+";
+
+fn read(text: &str) -> std::result::Result<(Lab, String), String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.yaml");
+    for (name, content) in [("x.yaml", text), ("edge.iptables", "*filter"), ("web.rules", "alert")]
+    {
+        std::fs::write(folder.path().join(name), content).unwrap();
+    }
+    let path = folder.path().display().to_string();
+    match Lab::read(&file, false) {
+        Ok(lab) => Ok((lab, path)),
+        Err(error) => Err(error.to_string().replace(&format!("{path}/"), "")),
+    }
+}
+
+#[test]
+fn bundled_functions_have_their_rules_from_beside_the_file_and_no_namespace() {
+    let (lab, _) = read(WITH_BUNDLED).unwrap();
+    let edge = lab.bundled.get("edge").unwrap();
+    assert_eq!((edge.kind.as_str(), edge.on.as_str()), ("firewall", "h2"));
+    let told = serde_json::json!({"name": "edge.iptables", "text": "*filter"});
+    assert_eq!(edge.config.get("file"), Some(&told));
+    assert_eq!(lab.functions.names().collect::<Vec<_>>(), ["v1"]);
+    assert_eq!(lab.host_of("edge"), Some("h2"));
+    // The processes inside do not see the files.
+    let again = Lab::reread(Path::new("gone.yaml"), lab.merged.clone()).unwrap();
+    assert_eq!(again.bundled, lab.bundled);
+}
+
+#[test]
+fn files_are_beside_the_file_that_names_them_also_where_another_extends_it() {
+    let (base, beside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for (name, content) in
+        [("base.yaml", WITH_BUNDLED), ("edge.iptables", "*filter"), ("web.rules", "alert")]
+    {
+        std::fs::write(base.path().join(name), content).unwrap();
+    }
+    let file = beside.path().join("x.yaml");
+    let extends = base.path().join("base.yaml");
+    std::fs::write(&file, format!("extends: {}\nname: other\n", extends.display())).unwrap();
+    let lab = Lab::read(&file, false).unwrap();
+    let nginx = lab.programs.iter().find(|program| program.name == "nginx").unwrap();
+    assert_eq!(nginx.line.arguments[3], format!("{}/nginx.conf", base.path().display()));
+    assert!(lab.bundled.get("ids").unwrap().config["file"]["text"] == "alert");
+}
+
+#[test]
+fn programs_stand_in_nodes_and_are_traffic_whose_end_is_always_checked() {
+    let (lab, _) = read(WITH_BUNDLED).unwrap();
+    let standing: Vec<_> = lab.programs.iter().map(|p| (&*p.node, &*p.name, &p.ready)).collect();
+    let wanted = [("h1", "nfcapd", &Some(Sign::Udp(4739))), ("D", "nginx", &Some(Sign::Tcp(80)))];
+    assert_eq!(standing, wanted);
+    assert_eq!(lab.programs[0].line.package, "nfdump");
+    assert!(lab.traffic.is_empty());
+    let call = lab.calls.first().unwrap();
+    assert_eq!((&*call.name, &*call.from, call.times), ("get", "S", 3));
+    let filled = call.line.filled(|name| (name == "D").then(|| "10.0.0.11".into()));
+    assert_eq!(filled.unwrap(), ["http://10.0.0.11/"]);
+    assert!(lab.asks_for(&Claim::Expected), "{:?}", lab.checks);
+}
+
+#[test]
+fn each_mistake_about_bundled_functions_and_programs_is_told_with_the_remedy() {
+    let v1 = "v1: {on: h1, networks: [a], routes: {a: a}}";
+    let check = "check: [alerts ids == 3,";
+    for (from, to, expected) in [
+        (
+            "file: edge.iptables",
+            "file: gone",
+            "x.yaml:10: functions.edge.config.file: gone cannot be read",
+        ),
+        (
+            "bundled: firewall, ",
+            "",
+            "functions.edge.config: is for bundled functions; add bundled: firewall",
+        ),
+        (
+            "config: {file: edge.iptables}",
+            "routes: {a: a}",
+            "functions.edge.routes: 'edge' is bundled, and has no namespace",
+        ),
+        (
+            "networks: [a]}\n  ids",
+            "networks: [b]}\n  ids",
+            "functions.edge.networks: no network is named 'b'",
+        ),
+        (
+            v1,
+            "edge2: {bundled: ips, on: h2, networks: [a]}",
+            "no function is named 'v1'; name one of edge, ids, edge2",
+        ),
+        (
+            check,
+            "check: [hops,",
+            "check[0]: says that functions give back all that goes on, and 'edge' of chain 'C' is bundled",
+        ),
+        (
+            check,
+            "capture: {at: [edge]}\ncheck: [",
+            "capture.at[0]: 'edge' is bundled, and has no interface to capture at",
+        ),
+        (
+            check,
+            "capture: {at: [S]}\ncheck: [streams,",
+            "check[0]: is judged from captures at the interfaces of functions",
+        ),
+        (
+            check,
+            "updates: {chain: C, kinds: [reorder]}\ncheck: [",
+            "updates: is judged from captures, and 'edge' is bundled",
+        ),
+        (
+            check,
+            "check: [alerts v1 == 3,",
+            "check[0]: no bundled function is named 'v1'; name one of edge, ids",
+        ),
+        (
+            check,
+            "check: [denied ids == 0,",
+            "check[0]: cannot be told from what 'edge' of the same chain ends on the same host",
+        ),
+        (
+            "ready: tcp 80",
+            "ready: http",
+            "endpoints.D.programs[0].ready: 'http' is no sign; write 'tcp 80'",
+        ),
+        (
+            "command: [nginx,",
+            "name: nfcapd, command: [nginx,",
+            "the name 'nfcapd' is taken; give it another name",
+        ),
+        ("${D}", "${E}", "traffic[0].command: no endpoint or function is named 'E'"),
+        ("times: 3", "times: 0", "traffic[0].times: 0 is not a count; use 1 to 1000"),
+        ("times: 3", "port: 80", "traffic[0].port: says nothing to a program"),
+        (
+            "tool: program, name: get",
+            "tool: ping, to: D",
+            "traffic[0]: command, expect, times and package are for programs",
+        ),
+        ("from: S", "from: X", "traffic[0].from: no endpoint, function or host is named 'X'"),
+        ("command: [curl, 'http://${D}/']", "command: []", "traffic[0].command: names no program"),
+    ] {
+        assert!(WITH_BUNDLED.contains(from), "{from}");
+        let problem = read(&WITH_BUNDLED.replacen(from, to, 1)).map(drop).unwrap_err();
+        assert!(problem.contains(expected), "{to}: {problem:?}");
+    }
+    assert!(told(&format!("{GOOD}check: [expected]\n")).contains("is about programs of traffic"));
+}
