@@ -5,7 +5,7 @@ use crate::graph::Graphs;
 use crate::intent::Intent;
 use crate::render::{crossings, source_network};
 use catena_model::id::RuleId;
-use catena_model::resource::Chain;
+use catena_model::resource::{Chain, ClassificationRule};
 
 /// Who understands connections sees both of their directions.
 pub(super) fn check_directions(intent: &Intent, chain: &Chain) -> Result<(), PlanError> {
@@ -49,7 +49,7 @@ pub(super) fn check_crossings(
             })
         };
         if let Some(rule) = chain.rules.iter().find(is_unsaid) {
-            let rule = intent.rules.get(rule).map(|rule| rule.name()).unwrap_or_default();
+            let rule = intent.rules.get(rule).map(ClassificationRule::name).unwrap_or_default();
             return Err(refused(format!(
                 "classifier '{rule}' does not say where packets and their answers begin; give it a source and a \
                  destination"

@@ -12,6 +12,7 @@ use catena_model::program::{RulePlace, TupleField};
 use catena_model::resource::{
     Conduct, FunctionTemplate, PortBounds, Runs, Transport, TupleMapping, TuplePattern,
 };
+use catena_wire::scalar::PortRange;
 use serde_json::Map;
 
 /// Source m1 on host1 in the one network, destination m2 on host3 in both; v13 on host2 between them.
@@ -82,7 +83,7 @@ fn answers_are_told_by_the_outside_address_and_so_are_errors_of_whoever() {
     assert_eq!(seen, [(Some(Transport::Udp), server, pool), (Some(Transport::Icmp), None, pool)]);
     let place = RulePlace::Port(port_id(2, INTERNAL));
     assert!(rules.iter().all(|rule| rule.place == place));
-    assert_eq!(rules[0].destination_ports.map(|ports| ports.min()), Some(1_024));
+    assert_eq!(rules[0].destination_ports.map(PortRange::min), Some(1_024));
     assert_eq!((rules[1].source_ports, rules[1].destination_ports), (None, None));
     assert!(world.blueprint.program(&node(3)).unwrap().rules.len() >= 2);
 }

@@ -62,8 +62,8 @@ fn question(work: &Work, network: NetworkIndex, tables: &Tables) -> Option<(Port
     let question = answer::question(&work.view, work.buffer.bytes()).ok()??;
     let is_v6 = matches!(question, Question::Neighbour(_));
     let port = port_at(question.target(), network, tables)?;
-    let is_told = !question.is_about_asker() && !(is_v6 && question.is_of_nobody());
-    is_told.then_some((port, question))
+    let is_untold = question.is_about_asker() || is_v6 && question.is_of_nobody();
+    (!is_untold).then_some((port, question))
 }
 
 /// What an echo request's type is in its answer; none: it is no echo request.
