@@ -1,5 +1,5 @@
-//! Adds to the data plane's counters what the interfaces behind the ports counted themselves, what became of messages of
-//! functions, and how often the node was without a data plane.
+//! Adds to the data plane's counters what the interfaces behind the ports counted themselves, what became of messages
+//! of functions, and how often the node was without a data plane.
 
 use crate::interfaces::Interfaces;
 use crate::messages::Counts;
@@ -28,7 +28,7 @@ impl Wanted {
 }
 
 /// What the agent knows.
-pub(crate) struct Known<'k> {
+pub(crate) struct Completion<'k> {
     pub(crate) ports: Vec<PortEntry>,
     pub(crate) absences: Absences,
     pub(crate) interfaces: &'k Interfaces,
@@ -37,12 +37,12 @@ pub(crate) struct Known<'k> {
 
 /// The completed counters in their canonical form. Bytes that are no counters pass unchanged: the
 /// controller says what is wrong with them.
-pub(crate) async fn complete(body: Vec<u8>, wanted: Wanted, known: Known<'_>) -> Vec<u8> {
+pub(crate) async fn complete(body: Vec<u8>, wanted: Wanted, known: Completion<'_>) -> Vec<u8> {
     let Ok(Answer::Counters(mut counters)) = serde_json::from_slice(&body) else {
         tracing::warn!("the data plane's counters cannot be read; its version may be another");
         return body;
     };
-    let Known { ports, absences, interfaces, messages } = known;
+    let Completion { ports, absences, interfaces, messages } = known;
     messages.complete(&mut counters.functions);
     if !wanted.interfaces {
         return serde_json::to_vec(&Answer::Counters(counters)).unwrap_or(body);

@@ -429,7 +429,7 @@ impl Node {
         let (entries, interfaces) = (self.ports.attached_entries(), self.interfaces.clone());
         let (absences, messages) = (self.absence.known(), self.messages.counts.clone());
         tokio::spawn(async move {
-            let known = counters::Known {
+            let known = counters::Completion {
                 ports: entries,
                 absences,
                 interfaces: &interfaces,

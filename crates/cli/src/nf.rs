@@ -74,8 +74,8 @@ pub(crate) enum RunCommand {
     Nat(ConfiguredArguments),
     /// A marker: packets get the code point (DSCP) of their class.
     Marker(ConfiguredArguments),
-    /// A policer: classes are metered by RFC 2697 or RFC 2698; by their colours, packets pass, get another code point or
-    /// end.
+    /// A policer: classes are metered by RFC 2697 or RFC 2698; by their colours, packets pass, get another code point
+    /// or end.
     Policer(ConfiguredArguments),
     /// A shaper: packets of a class leave no faster than its rate, and wait until they may.
     Shaper(ConfiguredArguments),

@@ -152,9 +152,9 @@ impl Word for PortRange {
 
 /// The number of an IP protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Protocol(pub(crate) u8);
+pub(crate) struct ProtocolNumber(pub(crate) u8);
 
-impl Word for Protocol {
+impl Word for ProtocolNumber {
     const EXPECTED: &'static str = "a protocol, such as tcp, udp, icmp, icmpv6, or a number to 255";
 
     fn read(text: &str) -> Result<Self, String> {

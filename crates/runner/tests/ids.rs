@@ -1,5 +1,6 @@
 //! Programs of others through an ids and an ips: curl, nmap's scripts for HTTP, hping3 and ping, and a real nginx
-//! behind. What must alert alerts, as often as nginx has seen it; what is benign does not; what the ips ends never arrives.
+//! behind. What must alert alerts, as often as nginx has seen it; what is benign does not; what the ips ends never
+//! arrives.
 //!
 //! Needs root, iproute2, nginx, curl, nmap, hping3 and ping: everything happens in namespaces of its own.
 

@@ -1,5 +1,5 @@
-//! Ways to collectors, a task each: a name that takes long to be looked up is nobody else's affair. Knows sockets and how
-//! many datagrams there may be; refuses to know what is in them. UDP: what a collector does not take is not known here.
+//! Ways to collectors, a task each: a name that takes long to be looked up is nobody else's affair. Knows sockets and
+//! how many datagrams there may be; refuses to know what is in them. What a collector does not take is not known here.
 
 use super::Counts;
 use catena_model::id::InstanceId;

@@ -1,5 +1,5 @@
-//! What bundled functions of a chain tell: alerts are read at the controller, flow records reach their collector, and an
-//! ips ends what its rules say.
+//! What bundled functions of a chain tell: alerts are read at the controller, flow records reach their collector, and
+//! an ips ends what its rules say.
 
 use crate::account;
 use crate::bundled::{PATIENCE, SILENCE, connect, talk};
@@ -23,7 +23,8 @@ fn document(collector: SocketAddr) -> String {
     format!(
         "
 functions:
-  - {{name: guard, template: {{runs: {{bundled: ips}}, config: {{file: web.rules}}, networks: [customer], on: [host2]}}}}
+  - {{name: guard, template: {{runs: {{bundled: ips}}, config: {{file: web.rules}}, \
+       networks: [customer], on: [host2]}}}}
   - {{name: flows, template: {{runs: {{bundled: monitor}}, config: {{ipfix: \"{collector}\", idle_seconds: 1, domain: 9}}, \
        networks: [customer], on: [host2]}}}}
 chains:

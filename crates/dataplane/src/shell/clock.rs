@@ -1,5 +1,5 @@
-//! The clock that all processes of a machine share, by what it is known again, and the time of day. Knows the kernel; refuses to know
-//! what is timed.
+//! The clock that all processes of a machine share, by what it is known again, and the time of day. Knows
+//! the kernel; refuses to know what is timed.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;

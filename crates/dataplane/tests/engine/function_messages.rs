@@ -1,5 +1,5 @@
-//! What functions hand out, which is no packet: alerts and flow records leave the engine by whom they are of and for, and
-//! those that find no room are counted.
+//! What functions hand out, which is no packet: alerts and flow records leave the engine by whom they are of and for,
+//! and those that find no room are counted.
 
 use crate::rig::Rig;
 use crate::scene::{CHAINED_PORT, packet, packet_v6, with_chain};

@@ -2,7 +2,7 @@
 //! refuses to know what the captures are judged for, except that millions of frames are taken more thriftily.
 
 use super::proof::Question;
-use super::tool::Program;
+use super::tool::Process;
 use crate::error::{LabError, Result};
 use crate::up::RunningLab;
 use crate::vocabulary::Lab;
@@ -46,7 +46,7 @@ struct Capture {
     interface: String,
     /// Is it of what comes in from other nodes?
     is_between: bool,
-    program: Program,
+    program: Process,
 }
 
 /// Running captures of one run.
@@ -123,7 +123,7 @@ impl Captures {
         let mut command = Command::new("tcpdump");
         command.args(["-n", "--time-stamp-precision=nano", "-Z", "root"]);
         command.args(["-B", buffer_kib, "-i", interface, "-w"]).arg(&file).args(words);
-        let program = Program::start(&running.doorway(node)?, command, &said)?;
+        let program = Process::start(&running.doorway(node)?, command, &said)?;
         let (node, interface) = (node.to_owned(), interface.to_owned());
         self.captures.push(Capture { node, interface, is_between, program });
         Ok(())

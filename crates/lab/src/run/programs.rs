@@ -2,7 +2,7 @@
 //! started, awaited and ended; refuses to know what they do.
 
 use super::evidence::Evidence;
-use super::tool::Program as Process;
+use super::tool::Process;
 use crate::error::{LabError, Result};
 use crate::supervisor::Doorway;
 use crate::up::RunningLab;

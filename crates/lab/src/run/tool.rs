@@ -59,13 +59,13 @@ pub struct TrafficResult {
 }
 
 /// A program of a run with the file that takes what it says. Ended when dropped.
-pub(crate) struct Program {
+pub(crate) struct Process {
     name: String,
     child: Child,
     said: PathBuf,
 }
 
-impl Program {
+impl Process {
     /// Starts a program inside a node; all it says goes to `said`.
     pub(crate) fn start(doorway: &Doorway, command: Command, said: &Path) -> Result<Self> {
         let out = create(said)?;
@@ -173,7 +173,7 @@ fn create(file: &Path) -> Result<File> {
     File::create(file).map_err(|error| LabError::io("create", file.display().to_string(), error))
 }
 
-impl Drop for Program {
+impl Drop for Process {
     fn drop(&mut self) {
         // It may have ended; then there is nothing to kill, only to collect.
         let _ = self.child.kill();
@@ -222,7 +222,7 @@ fn by_program(traffic: &Traffic, place: &Place<'_>, result: &mut TrafficResult) 
     let limit = Duration::from_secs_f64(traffic.seconds.0) + FINISH_WAIT;
     if traffic.tool == Tool::Ping {
         let ping =
-            Program::start(&place.from, ping_command(traffic, place.address), &said("ping"))?;
+            Process::start(&place.from, ping_command(traffic, place.address), &said("ping"))?;
         let text = ping.finish(limit)?;
         result.unanswered = Some(ping_unanswered(&text).map_err(|problem| LabError::Tool {
             tool: "ping".into(),
@@ -233,10 +233,10 @@ fn by_program(traffic: &Traffic, place: &Place<'_>, result: &mut TrafficResult) 
     }
     let mut server = Command::new("iperf3");
     server.args(["--server", "--one-off", "--forceflush", "--port", &traffic.port.to_string()]);
-    let mut server = Program::start(&place.to, server, &said("server"))?;
+    let mut server = Process::start(&place.to, server, &said("server"))?;
     server.wait_for("Server listening")?;
     let client =
-        Program::start(&place.from, client_command(traffic, place.address), &said("client"))?;
+        Process::start(&place.from, client_command(traffic, place.address), &said("client"))?;
     let text = client.finish(limit)?;
     read_iperf(&text, traffic.tool, result).map_err(|problem| LabError::Tool {
         tool: format!("iperf3 ({})", traffic.name),

@@ -3,7 +3,7 @@
 
 use crate::condition::{Condition, Range, Subject, Test};
 use crate::options::Side;
-use crate::scalars::{Dscp, Listed, Protocol};
+use crate::scalars::{Dscp, Listed, ProtocolNumber};
 use catena_wire::field::Field;
 use catena_wire::scalar::{IpProtocol, PortRange};
 use ipnet::IpNet;
@@ -18,7 +18,7 @@ pub(super) struct MatchText {
     direction: Option<DirectionWord>,
     source: Option<Listed<IpNet>>,
     destination: Option<Listed<IpNet>>,
-    protocol: Option<Listed<Protocol>>,
+    protocol: Option<Listed<ProtocolNumber>>,
     source_port: Option<Listed<PortRange>>,
     destination_port: Option<Listed<PortRange>>,
     dscp: Option<Listed<Dscp>>,
@@ -83,7 +83,7 @@ impl MatchText {
         }
         if let Some(protocols) = &self.protocol {
             self.check_ports(&protocols.0)?;
-            let number = |protocol: &Protocol| Range::one(protocol.0.into());
+            let number = |protocol: &ProtocolNumber| Range::one(protocol.0.into());
             conditions.push(among(Field::Protocol, protocols.0.iter().map(number)));
         }
         let ports = [
@@ -103,9 +103,10 @@ impl MatchText {
     }
 
     /// Refuses ports of protocols that have none that can be asked for.
-    fn check_ports(&self, protocols: &[Protocol]) -> Result<(), String> {
-        let has_ports =
-            |protocol: &Protocol| [IpProtocol::TCP.0, IpProtocol::UDP.0].contains(&protocol.0);
+    fn check_ports(&self, protocols: &[ProtocolNumber]) -> Result<(), String> {
+        let has_ports = |protocol: &ProtocolNumber| {
+            [IpProtocol::TCP.0, IpProtocol::UDP.0].contains(&protocol.0)
+        };
         let asks = self.source_port.is_some() || self.destination_port.is_some();
         match protocols.iter().find(|protocol| !has_ports(protocol)) {
             Some(other) if asks => Err(format!(

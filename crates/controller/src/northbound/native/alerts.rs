@@ -1,5 +1,5 @@
-//! `/v1/functions/{function}/alerts`: what bundled functions tell of packets, as the agents of their nodes keep it. Knows
-//! who is asked and how to go on; refuses to know what an alert says.
+//! `/v1/functions/{function}/alerts`: what bundled functions tell of packets, as the agents of their nodes keep it.
+//! Knows who is asked and how to go on; refuses to know what an alert says.
 
 use super::functions::find_function;
 use super::problem::Problem;

@@ -1,4 +1,5 @@
-//! Messages that functions hand out, on their way to the agent. Knows how many may wait; refuses to know what is in them.
+//! Messages that functions hand out, on their way to the agent. Knows how many may wait; refuses to know what is in
+//! them.
 
 use catena_model::account::MessageCounters;
 use catena_model::id::InstanceId;
