@@ -6,8 +6,8 @@ use crate::error::BenchError;
 use catena_model::classifier::FieldMatch;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId, SubnetId};
 use catena_model::resource::{
-    Attachment, Chain, ClassificationRule, Encapsulation, FailurePolicy, FixedIp, Instance,
-    InterfaceRef, IpFamily, Label, NamespaceRef, Network, OwnTraffic, Port, PortBounds,
+    Attachment, Chain, ClassificationRule, Conduct, Encapsulation, FailurePolicy, FixedIp,
+    Instance, InterfaceRef, IpFamily, Label, NamespaceRef, Network, OwnTraffic, Port, PortBounds,
     ServiceFunction, Subnet, Transport, TupleMapping,
 };
 use catena_model::setup::Setup;
@@ -122,6 +122,7 @@ impl Tenants {
             mapping: TupleMapping::default(),
             keeps_mac: false,
             template: None,
+            conduct: Conduct::default(),
             number,
             declared: serde_json::Value::Null,
         });
