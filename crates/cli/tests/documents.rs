@@ -473,6 +473,7 @@ fn no_verb_hands_a_hostile_name_to_the_terminal() {
         (vec!["graph", "show", &graph], true),
         (vec!["function", "list"], true),
         (vec!["function", "show", &group], true),
+        (vec!["function", "alerts", &group], true),
         (vec!["instance", "list"], true),
         (vec!["instance", "show", &pair], true),
         (vec!["instance", "resume", &pair], true),
