@@ -177,8 +177,9 @@ fn differs(expected: &Expectation, exit: Option<i32>, said: &str) -> Option<Stri
         return Some(format!("ended with {exit} instead of {}", expected.exit));
     }
     let wanted = expected.stdout.as_deref().filter(|wanted| !said.contains(wanted))?;
-    let end = said.floor_char_boundary(QUOTE_BYTES_MAX);
-    Some(format!("said '{}', without '{wanted}'", said[..end].trim()))
+    let end = (0..=QUOTE_BYTES_MAX.min(said.len())).rev().find(|end| said.is_char_boundary(*end));
+    let begin = end.and_then(|end| said.get(..end)).unwrap_or_default();
+    Some(format!("said '{}', without '{wanted}'", begin.trim()))
 }
 
 #[cfg(test)]
