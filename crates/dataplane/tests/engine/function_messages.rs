@@ -4,7 +4,7 @@
 use crate::rig::Rig;
 use crate::scene::{CHAINED_PORT, packet, packet_v6, with_chain};
 use crate::town::Town;
-use catena_dataplane::engine::{EngineConfig, FunctionMessage};
+use catena_dataplane::engine::{Engine, EngineConfig, FunctionMessage};
 use catena_model::CounterScope;
 use catena_model::account::MessageCounters;
 use catena_model::bundle::Configuration;
@@ -42,7 +42,7 @@ fn rig(kind: &str, config: &Value) -> Rig {
 }
 
 fn taken(rig: &mut Rig) -> Vec<FunctionMessage> {
-    rig.nodes[0].engines.iter_mut().flat_map(|engine| engine.take_function_messages()).collect()
+    rig.nodes[0].engines.iter_mut().flat_map(Engine::take_function_messages).collect()
 }
 
 fn counted(rig: &Rig) -> MessageCounters {
