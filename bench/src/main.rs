@@ -70,6 +70,9 @@ enum Bench {
     /// The other end of round trips.
     #[command(hide = true)]
     RoundTrips { address: String, port: u16, count: usize },
+    /// Clients that ask for pages (started by `functions`).
+    #[command(hide = true)]
+    Pages { address: String, port: u16, seconds: u64 },
     /// Make RESULTS.md of the results that are there.
     Summary,
     /// What Open vSwitch and testpmd cost here just now, without ours beside them.
@@ -84,7 +87,7 @@ impl Bench {
             Self::Engine(options) => !options.quick,
             Self::Slices(options) => !options.quick,
             Self::Classifier(options) => !options.quick,
-            Self::Functions(options) => !options.quick,
+            Self::Functions(options) => !options.is_trial(),
             Self::SourceRoute(options) => !options.quick,
             Self::Workers(options) => !options.quick,
             Self::ChainTcp(options) => !options.quick,
@@ -93,6 +96,7 @@ impl Bench {
             | Self::RoundTrips { .. }
             | Self::SendStream { .. }
             | Self::TakeStream { .. }
+            | Self::Pages { .. }
             | Self::Summary
             | Self::Peers(_) => false,
         }
@@ -148,6 +152,9 @@ fn measure(bench: &Bench, folder: &Path) -> Result<(), BenchError> {
         Bench::Echo { port } => chain_tcp::echo(*port).map_err(BenchError::from),
         Bench::RoundTrips { address, port, count } => {
             chain_tcp::make_round_trips(address, *port, *count).map_err(BenchError::from)
+        }
+        Bench::Pages { address, port, seconds } => {
+            functions::ask_for_pages(address, *port, *seconds).map_err(BenchError::from)
         }
         Bench::Summary => publish::summarise(folder),
     }

@@ -4,9 +4,10 @@
 use crate::error::BenchError;
 use crate::machine::machine;
 use crate::plot::Plot;
-use crate::results::{Figure, Notes, Picture, Results, Row};
+use crate::results::{Figure, Notes, Picture, Results, Row, row};
 use crate::{
-    BENCHES, chain_tcp, classifier, engine, growth, openstack, slices, source_route, workers,
+    BENCHES, chain_tcp, classifier, engine, functions, growth, openstack, slices, source_route,
+    workers,
 };
 use comfy_table::{Table, presets};
 use std::collections::BTreeMap;
@@ -63,6 +64,12 @@ pub(crate) fn publish(run: Run, folder: &Path) -> Result<(), BenchError> {
     summarise(folder)
 }
 
+/// The rows of a run that is not published.
+pub(crate) fn print_rows(notes: &Notes, figures: &[Figure]) {
+    let rows = figures.iter().filter_map(|figure| row(figure, notes.samples(figure.name)?));
+    println!("{}", table(&rows.collect::<Vec<_>>(), presets::UTF8_FULL_CONDENSED));
+}
+
 fn figures_of(name: &str) -> Vec<Figure> {
     let known = BENCHES.iter().find(|(known, _)| *known == name);
     known.map(|(_, figures)| figures()).unwrap_or_default()
@@ -74,6 +81,7 @@ fn picture_of(name: &str, notes: &Notes) -> Option<Plot> {
         "chain-tcp" => Some(chain_tcp::throughput_plot(notes)),
         "classifier" => Some(classifier::plot(notes)),
         "engine" => Some(engine::hops_plot(notes)),
+        "functions" => Some(functions::plot(notes)),
         "growth" | "growth-one-port" => Some(growth::plot(notes, name)),
         "openstack" => Some(openstack::picture(notes)),
         "slices" => Some(slices::cost_plot(notes)),

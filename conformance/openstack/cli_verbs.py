@@ -8,6 +8,7 @@ import io
 import json
 import subprocess
 import sys
+import urllib.request
 
 from openstackclient import shell
 
@@ -209,6 +210,43 @@ def removal():
     fails("network show net1", "No Network found for net1")
 
 
+def bundled_functions():
+    """What runs behind a group is our own API's affair; its ports, its pair and its chain are the client's like any other."""
+    ask("network create inner", name="inner")
+    ask("subnet create --network inner --subnet-range 10.1.0.0/24 sub7", name="sub7")
+    ask("port create --network inner source", name="source")
+    ask("sfc port pair group create edge", Name="edge")
+    rules = "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -p tcp --dport 23 -j DROP\nCOMMIT\n"
+    set_template({"runs": {"bundled": "firewall"}, "config": {"file": {"name": "edge.iptables", "text": rules}},
+                  "networks": ["inner"], "instances": 1, "on": ["node-a"]})
+    made = rows("port list --device-owner catena:function", Name=["edge"])
+    ask("port show edge", device_owner="catena:function", binding_host_id="node-a")
+    pair = rows("sfc port pair list", Name=["edge"])
+    VERDICTS.equal("the pair is the port that was made", (pair.get("Ingress Logical Port"), pair.get("Egress Logical Port")), (made.get("ID"),) * 2)
+    group = ask("sfc port pair group show edge", Port_Pair=[pair.get("ID")]).get("ID")
+    ask("sfc flow classifier create --protocol tcp --logical-source-port source fc7", Name="fc7")
+    ask("sfc port chain create --port-pair-group edge --flow-classifier fc7 guarded", Name="guarded", Port_Pair_Groups=[group])
+    fails("port delete edge", "in use")
+    fails("sfc port pair create --ingress edge --egress edge mine")
+    fails("sfc port pair group delete edge", "in use")
+    silently("sfc port chain delete guarded")
+    silently("sfc flow classifier delete fc7")
+    silently("sfc port pair group delete edge")
+    rows("port list --device-owner catena:function", Name=[])
+    silently("port delete source")
+    silently("network delete inner")
+
+
+def set_template(template):
+    """Says what instances of the group «edge» are made from."""
+    body = json.dumps({"template": template}).encode()
+    asked = urllib.request.Request(f"{sys.argv[1].rstrip('/')}/v1/functions/edge", data=body, method="PUT",
+                                   headers={"Content-Type": "application/json"})
+    with urllib.request.urlopen(asked) as answer:
+        told = json.load(answer)
+    VERDICTS.equal("the function has its instance", told["instances"], ["edge"])
+
+
 def documents():
     code, out, _ = run("extension", "list", "--network", "-f", "json")
     aliases = {row["Alias"] for row in json.loads(out)} if code == 0 else set()
@@ -233,7 +271,8 @@ def processes(program):
     VERDICTS.equal("openstack network delete, as a process", (code, out, err), (0, "", ""))
 
 
-for part in (documents, networks, flow_classifiers, port_pairs, port_pair_groups, port_chains, service_graphs, removal):
+for part in (documents, networks, flow_classifiers, port_pairs, port_pair_groups, port_chains, service_graphs, removal,
+             bundled_functions):
     part()
 if len(sys.argv) > 2:
     processes(sys.argv[2])

@@ -19,8 +19,9 @@ MAGICS = {b"\xd4\xc3\xb2\xa1": ("<", 1000), b"\xa1\xb2\xc3\xd4": (">", 1000),
           b"\x4d\x3c\xb2\xa1": ("<", 1), b"\xa1\xb2\x3c\x4d": (">", 1)}
 
 # One datagram at one interface: time in ns since 1970, whether it came in, IP hop limit, ports, the
-# identity, and its bytes below the identity that a function may not change (a copy has the same).
-Sight = namedtuple("Sight", "time is_in hops source_port port identity")
+# identity, and its bytes below the identity that a function may not change (a copy has the same), and
+# the code point (RFC 2474).
+Sight = namedtuple("Sight", "time is_in hops source_port port identity dscp")
 
 
 # Where and when a frame was captured: time in seconds since 1970, direction "in" or "out".
@@ -90,11 +91,13 @@ class Capture:
                 kind = data[inner + 12:inner + 14]
             if kind == IPV4:
                 protocol, hops = data[inner + 23], data[inner + 22]
+                dscp = data[inner + 15] >> 2
                 udp = inner + 14 + (data[inner + 14] & 0x0F) * 4
                 if data[inner + 20] & 0x1F or data[inner + 21]:
                     continue
             elif kind == IPV6:
                 protocol, hops, udp = data[inner + 20], data[inner + 21], inner + 54
+                dscp = (data[inner + 14] & 0x0F) << 2 | data[inner + 15] >> 6
             else:
                 continue
             if udp + 8 + IDENTITY_BYTES > end or protocol != UDP:
@@ -110,7 +113,7 @@ class Capture:
                 self.foreign += 1
                 continue
             yield Sight(seconds * 1_000_000_000 + part * unit, is_in, hops, source_port, port,
-                        data[udp + 8:udp + 8 + IDENTITY_BYTES])
+                        data[udp + 8:udp + 8 + IDENTITY_BYTES], dscp)
         self.frames = frames
 
 

@@ -59,7 +59,7 @@ def read_sights(lab, folder, verdict):
                 if "pcap" not in interface:
                     continue
                 capture = Capture(os.path.join(folder, interface["pcap"]), interface["mac"])
-                for time, is_in, hops, _, port, identity in capture.sights(ports):
+                for time, is_in, hops, _, port, identity, _ in capture.sights(ports):
                     run, flow, number = struct.unpack("!III", identity)
                     seen = Seen(255 - hops, time, node, is_in)
                     packets[run, port not in ports][flow, number].append(seen)

@@ -24,14 +24,14 @@ def mac(text):
     return bytes.fromhex(text.replace(":", ""))
 
 
-def frame(node, is_in, number, hops, ipv6=False, port=5001, run=7):
+def frame(node, is_in, number, hops, ipv6=False, port=5001, run=7, dscp=0):
     own, other = mac(MACS[node]), mac(FOREIGN)
     payload = struct.pack("!III", run, 0, number) + bytes(20)
     udp = struct.pack("!HHHH", 20000, port, 8 + len(payload), 0) + payload
     if ipv6:
-        packet = struct.pack("!IHBB", 6 << 28, len(udp), 17, hops) + bytes(32) + udp
+        packet = struct.pack("!IHBB", 6 << 28 | dscp << 22, len(udp), 17, hops) + bytes(32) + udp
     else:
-        packet = struct.pack("!BBHHHBBHII", 0x45, 0, 20 + len(udp), 1, 0, hops, 17, 0, 1, 2) + udp
+        packet = struct.pack("!BBHHHBBHII", 0x45, dscp << 2, 20 + len(udp), 1, 0, hops, 17, 0, 1, 2) + udp
     kind = captures.IPV6 if ipv6 else captures.IPV4
     return (own + other if is_in else other + own) + kind + packet
 
@@ -239,6 +239,41 @@ class Proof(unittest.TestCase):
         alone = [sight for sight in sights if update_number(sight) != 4]
         status, result = prove(alone)
         self.assertEqual((status, result["both_versions"]), (1, 1))
+
+    # The same function throughout, and rule sets that give 10, then 18 from 10 ms on, then 10 again from 20 ms.
+    MARKED = [dict(version, functions=["v1"], dscp=dscp)
+              for version, dscp in zip(VERSIONS, (10, 18, 10))]
+
+    def marked(self, number, start, *marks, **options):
+        """A journey by v1 with these code points at v1's way in, its way out and the destination."""
+        sights = journey(number, ["v1"], start, **options)
+        for sight, dscp in zip(sights[1:], marks):
+            hops = 64 if sight[1:3] == ["v1", True] else 63
+            sight[3] = frame(sight[1], sight[2], number, hops, dscp=dscp, **options)
+        return sights
+
+    def whole(self):
+        return (self.marked(0, 1, 10, 10, 10) + self.marked(1, 11, 10, 10, 10)
+                + self.marked(2, 12, 18, 18, 18) + self.marked(3, 21, 18, 18, 18, ipv6=True)
+                + self.marked(4, 21, 10, 10, 10) + self.marked(5, 30, 10, 10, 10))
+
+    def test_rule_sets_are_told_apart_by_the_code_points_that_they_give(self):
+        status, result = prove(self.whole(), versions=self.MARKED)
+        self.assertEqual((status, result["both_versions"]), (0, 2), result)
+        self.assertEqual([change["dscp"] for change in result["each"]], [18, 10])
+        # Sent when nothing could be under way any more under the set before, and before the next was asked for.
+        for start, dscp in ((15, 10), (1, 18), (25, 18)):
+            result = self.wrong(self.whole() + self.marked(9, start, dscp, dscp, dscp), "mixed",
+                                versions=self.MARKED)
+            self.assertIn(f"took v1 with dscp {dscp}; in force was v1", result["violations"][0])
+
+    def test_half_of_two_rule_sets_is_mixed_or_lost(self):
+        for marks in ((10, 18, 18), (18, 18, 10), (0, 0, 0), (0, 10, 10)):
+            self.wrong(self.whole() + self.marked(9, 12, *marks), "mixed", versions=self.MARKED)
+        self.wrong(self.whole() + self.marked(9, 12, 18, 18, 18)[:3], "lost", versions=self.MARKED)
+        # Without code points they are one version.
+        bare = [{**version, "dscp": None} for version in self.MARKED]
+        self.assertEqual(prove(self.whole(), versions=bare)[0], 2)
 
     def test_captures_that_lost_packets_prove_nothing(self):
         result = self.wrong(good(), "capture_faults", count=len(NODES), lost=1)

@@ -16,14 +16,17 @@ every function, inside their own namespaces, and a JSON description:
 `carriers`, if they are given, are captures of what came in from other nodes: then each version says its
 `encapsulation`, and a packet has taken a version whole if it was in no other between any two nodes.
 
+Where versions say a `dscp`, a packet has taken one whole if that is the code point that every function
+and the destination saw it with: bundled functions of the chain give it, by the rule set of that version.
+
 `asked` and `over` are times in ns since 1970, by the clock of the captures: when the change to this
 version was asked for, and when nothing could be under way on the version before any more (null: the
 next change). A version is in force for packets sent between `asked` and the `over` of the next one.
 
     lost        sent by the source and never seen at the destination
     duplicated  seen twice, with one hop limit, anywhere
-    mixed       whose ordered list of visited functions, and all that carried it, is not exactly one version
-                that was in force when it was sent
+    mixed       whose ordered list of visited functions, all that carried it, and the code points it was seen
+                with, are not exactly one version that was in force when it was sent
     overtaken   that was seen at a function or at the destination behind a packet that was sent later
                 on the same version, by the order of the frames in the captures; a shorter new path may
                 overtake the old one
@@ -63,9 +66,10 @@ class Spots:
 
 
 def read_sights(lab, folder, spots, verdict):
-    """{number of the packet: [sight packed into a number that sorts by hops passed, then time]}."""
-    port = lab["stream"]["port"]
-    packets, runs = defaultdict(list), set()
+    """{number of the packet: [sight packed into a number that sorts by hops passed, then time]}, and
+    {number: code points it was seen with behind its source}."""
+    port, source = lab["stream"]["port"], lab["stream"]["source"]
+    packets, marks, runs = defaultdict(list), defaultdict(set), set()
     for group in ("endpoints", "functions"):
         for node, interfaces in lab[group].items():
             for network, interface in interfaces.items():
@@ -73,16 +77,18 @@ def read_sights(lab, folder, spots, verdict):
                     continue
                 capture = Capture(os.path.join(folder, interface["pcap"]), interface["mac"])
                 out, into = (spots.numbers[node, network, way] for way in (False, True))
-                for time, is_in, hops, _, _, identity in as_they_came(capture.sights({port})):
+                for time, is_in, hops, _, _, identity, dscp in as_they_came(capture.sights({port})):
                     passed = 255 - hops
                     sight = (passed << TIME_BITS | time) << SPOT_BITS | (into if is_in else out)
                     packets[identity[8:]].append(sight)
+                    if node != source:
+                        marks[identity[8:]].add(dscp)
                     runs.add(identity[:8])
                 for fault in distrust(interface, capture, f"{node}/{network}"):
                     verdict.complain("capture", fault)
     if len(runs) > 1:
         raise Unreadable(f"{len(runs)} streams were captured; they cannot be told apart")
-    return packets
+    return packets, marks
 
 
 def path_of(spots, names):
@@ -103,7 +109,7 @@ def path_of(spots, names):
 class Judge:
     """Judges one packet after the other."""
 
-    def __init__(self, lab, spots, carried):
+    def __init__(self, lab, spots, carried, marks):
         stream = lab["stream"]
         ends = [number for number, (group, node, _, is_in) in enumerate(spots.names)
                 if group == "endpoints" and (node, is_in) in
@@ -112,10 +118,11 @@ class Judge:
         self.destination = {n for n in ends if spots.names[n][3]}
         self.names, self.paths = spots.names, {}
         versions = lab["versions"]
-        self.carried = carried
-        # None: what carries it was not looked at.
+        self.carried, self.marks = carried, marks
+        # None: what carries it, or its code point, was not looked at.
         self.versions = [(tuple(version["functions"]),
-                          version["encapsulation"] if carried is not None else None)
+                          version["encapsulation"] if carried is not None else None,
+                          version.get("dscp"))
                          for version in versions]
         self.asked = [version["asked"] for version in versions]
         if self.asked != sorted(self.asked):
@@ -138,12 +145,14 @@ class Judge:
         return [index for index in range(newest, -1, -1)
                 if index == newest or self.over[index] >= time]
 
-    def name(self, path, carriers):
+    def name(self, path, carriers, marks):
         """A version in words."""
         told = " ".join(path) or "no function"
-        if self.carried is None:
-            return told
-        return f"{told} over {' and '.join(sorted(filter(None, carriers))) or 'nothing'}"
+        if self.carried is not None:
+            told += f" over {' and '.join(sorted(filter(None, carriers))) or 'nothing'}"
+        if any(version[2] is not None for version in self.versions):
+            told += f" with dscp {' and '.join(map(str, sorted(marks))) or 'none'}"
+        return told
 
     def judge(self, number, seen):
         """(kind, text) of what is wrong, or (None, (version, its times, its spots))."""
@@ -174,13 +183,16 @@ class Judge:
         if passed != len(path):
             return "mixed", f"passed {passed} routers and was seen at {len(path)} functions"
         carriers = set() if self.carried is None else self.carried.get(number, set())
+        marks = self.marks.get(number, set())
         for version in self.in_force(times[0]):
-            functions, carrier = self.versions[version]
-            if functions == path and (carrier is None or carriers == {carrier}):
+            functions, carrier, dscp = self.versions[version]
+            is_carried = carrier is None or carriers == {carrier}
+            if functions == path and is_carried and (dscp is None or marks == {dscp}):
                 return None, (version, times, spots)
         in_force = [self.versions[version] for version in self.in_force(times[0])]
-        allowed = " or ".join(self.name(functions, {carrier}) for functions, carrier in in_force)
-        return "mixed", f"took {self.name(path, carriers)}; in force was {allowed}"
+        allowed = " or ".join(self.name(functions, {carrier}, {dscp})
+                              for functions, carrier, dscp in in_force)
+        return "mixed", f"took {self.name(path, carriers, marks)}; in force was {allowed}"
 
 
 def changes_of(lab, journeys):
@@ -195,6 +207,7 @@ def changes_of(lab, journeys):
         lines.append({
             "kind": versions[index].get("kind"), "functions": versions[index]["functions"],
             "encapsulation": versions[index].get("encapsulation"),
+            "dscp": versions[index].get("dscp"),
             "old": len(old), "new": len(new), "in_flight": len(behind),
             "sent_on_old_after_new": sum(sent > first for sent, _ in behind),
         })
@@ -219,13 +232,13 @@ def prove(lab, folder):
     """The verdict, as it goes into the output file."""
     verdict = Verdict()
     spots = Spots(lab)
-    packets = read_sights(lab, folder, spots, verdict)
+    packets, marks = read_sights(lab, folder, spots, verdict)
     carried = None
     if lab.get("carriers") is not None:
         complain = lambda text: verdict.complain("capture", text)
         whose = read_carriers(lab["carriers"], folder, lab["stream"]["port"], complain)
         carried = {who[8:]: carriers for who, carriers in whose.items()}
-    judge = Judge(lab, spots, carried)
+    judge = Judge(lab, spots, carried, marks)
     journeys = [[] for _ in lab["versions"]]
     sent = arrived = 0
     for number, seen in sorted(packets.items()):

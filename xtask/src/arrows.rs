@@ -18,7 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("rules", &["model", "wire"]),
     ("search", &["io", "wire", "model"]),
     ("nf", &["model", "rules", "search", "wire"]),
-    ("runner", &["io", "model", "nf", "rules", "wire"]),
+    ("runner", &["io", "kernel", "model", "nf", "rules", "wire"]),
     ("dataplane", &["fastpath", "io", "wire", "model", "nf", "protocol", "rules", "search"]),
     ("controller", &["nf", "plan", "store", "protocol", "model", "wire"]),
     ("agent", &["fastpath", "protocol", "model", "kernel", "wire"]),

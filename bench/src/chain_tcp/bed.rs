@@ -7,14 +7,14 @@ use std::process::Command;
 
 /// The two ends of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     Source,
     Destination,
 }
 
 /// Who a bed is made by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Maker {
+pub(crate) enum Maker {
     /// Ours, as the demo runs it.
     Ours,
     /// Ours without the kernel path: every packet goes through the engine.
@@ -26,20 +26,20 @@ pub(super) enum Maker {
 }
 
 /// A bed; gone with this value.
-pub(super) struct Bed {
+pub(crate) struct Bed {
     wires: Wires,
     /// Ends after the cables to it.
     _switch: Option<Daemon>,
 }
 
 impl Bed {
-    pub(super) fn of(wires: Wires, switch: Option<Daemon>) -> Self {
+    pub(crate) fn of(wires: Wires, switch: Option<Daemon>) -> Self {
         Self { wires, _switch: switch }
     }
 }
 
 /// Where programs are run and what they connect to.
-pub(super) trait Ends {
+pub(crate) trait Ends {
     /// A command at an end; its program is the first argument to be added.
     fn at(&self, end: End) -> Command;
 

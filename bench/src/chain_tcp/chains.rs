@@ -35,7 +35,7 @@ pub(super) const ELSEWHERE: Chain = Chain { name: "elsewhere", functions: &["v2"
 
 /// Where a packet is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Node {
+pub(crate) enum Node {
     Source,
     Destination,
     Host(u8),
@@ -45,7 +45,7 @@ pub(super) enum Node {
 
 impl Node {
     /// Its name in a namespace.
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         match self {
             Self::Source => "S".into(),
             Self::Destination => "D".into(),

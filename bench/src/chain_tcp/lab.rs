@@ -72,20 +72,24 @@ impl LabBed {
         }
     }
 
-    fn ask(&self, words: &[&str]) -> Result<String, Unavailable> {
+    /// A command inside a node; its program is the first argument to be added.
+    pub(crate) fn inside(&self, node: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["lab", "shell", &format!("{}/{node}", self.name)]);
+        command
+    }
+
+    pub(crate) fn ask(&self, words: &[&str]) -> Result<String, Unavailable> {
         run(Command::new(&self.program).args(words).env("CATENA_URL", &self.api))
     }
 }
 
 impl Ends for LabBed {
     fn at(&self, end: End) -> Command {
-        let node = match end {
+        self.inside(match end {
             End::Source => "S",
             End::Destination => "D",
-        };
-        let mut command = Command::new(&self.program);
-        command.args(["lab", "shell", &format!("{}/{node}", self.name)]);
-        command
+        })
     }
 }
 

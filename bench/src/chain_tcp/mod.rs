@@ -20,7 +20,9 @@ use crate::machine::calibrate;
 use crate::peers::{self, Unavailable};
 use crate::publish::{Run, publish};
 use crate::results::{Notes, median};
-use bed::{Ends, Maker};
+use bed::Maker;
+pub(crate) use bed::{Bed, End, Ends};
+pub(crate) use chains::Node;
 use chains::{BESIDE_DESTINATION, Chain, ELSEWHERE, LENGTHS};
 pub(crate) use figures::{figures, throughput_plot};
 pub(crate) use lab::LabBed;
@@ -28,6 +30,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use traffic::Stream;
 pub(crate) use traffic::{echo, make_round_trips};
+pub(crate) use wires::{DESTINATION_ADDRESS, Plug, SOURCE_ADDRESS, TENANT_MTU, Wires};
 
 /// The lab of ours with all chains, as the demo runs them.
 const LAB: &str = "bench-chain-tcp";
@@ -109,8 +112,8 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
     )
 }
 
-/// Gbit/s of one stream of so many seconds between the ends of a lab, to this port.
-pub(crate) fn gbit(bed: &LabBed, port: u16, seconds: u32) -> Result<f64, Unavailable> {
+/// Gbit/s of one stream of so many seconds between the ends of a bed, to this port.
+pub(crate) fn gbit(bed: &dyn Ends, port: u16, seconds: u32) -> Result<f64, Unavailable> {
     traffic::stream(bed, port, &Stream { seconds, cores: None, rate: None })
 }
 

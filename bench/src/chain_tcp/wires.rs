@@ -11,23 +11,23 @@ const PREFIX: &str = "catena-peer-";
 /// Interfaces get indices from here on, so that whoever redirects knows them.
 const FIRST_INDEX: u32 = 1_000;
 /// MTU of tenant cables, as in every lab.
-pub(super) const TENANT_MTU: u16 = catena_model::limits::TENANT_MTU_BYTES;
+pub(crate) const TENANT_MTU: u16 = catena_model::limits::TENANT_MTU_BYTES;
 /// MTU of cables between hosts.
-pub(super) const UNDERLAY_MTU: u16 = 1_500;
-pub(super) const SOURCE_ADDRESS: &str = "10.10.0.10";
-pub(super) const DESTINATION_ADDRESS: &str = "10.10.0.11";
+pub(crate) const UNDERLAY_MTU: u16 = 1_500;
+pub(crate) const SOURCE_ADDRESS: &str = "10.10.0.10";
+pub(crate) const DESTINATION_ADDRESS: &str = "10.10.0.11";
 
 /// An end of a cable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Plug {
-    pub(super) node: Node,
-    pub(super) device: String,
-    pub(super) mac: String,
-    pub(super) index: u32,
+pub(crate) struct Plug {
+    pub(crate) node: Node,
+    pub(crate) device: String,
+    pub(crate) mac: String,
+    pub(crate) index: u32,
 }
 
 /// Namespaces with cables between them.
-pub(super) struct Wires {
+pub(crate) struct Wires {
     /// Nodes that are in a namespace of another's process.
     guests: BTreeMap<Node, u32>,
     nodes: Vec<Node>,
@@ -35,14 +35,14 @@ pub(super) struct Wires {
 }
 
 impl Wires {
-    pub(super) fn new() -> Result<Self, Unavailable> {
+    pub(crate) fn new() -> Result<Self, Unavailable> {
         let wires = Self { guests: BTreeMap::new(), nodes: Vec::new(), next: 0 };
         wires.clear();
         Ok(wires)
     }
 
     /// Makes the namespaces of these nodes, each once, as those of a lab are.
-    pub(super) fn add(&mut self, nodes: &[Node]) -> Result<(), Unavailable> {
+    pub(crate) fn add(&mut self, nodes: &[Node]) -> Result<(), Unavailable> {
         for node in nodes {
             if self.nodes.contains(node) {
                 continue;
@@ -67,12 +67,12 @@ impl Wires {
     }
 
     /// A node that is the namespace of a process that runs already.
-    pub(super) fn adopt(&mut self, node: Node, pid: u32) {
+    pub(crate) fn adopt(&mut self, node: Node, pid: u32) {
         self.guests.insert(node, pid);
     }
 
     /// A command inside a node; its program is the first argument to be added.
-    pub(super) fn inside(&self, node: Node) -> Command {
+    pub(crate) fn inside(&self, node: Node) -> Command {
         match self.guests.get(&node) {
             Some(pid) => {
                 let mut command = Command::new("nsenter");
@@ -87,12 +87,12 @@ impl Wires {
         }
     }
 
-    pub(super) fn ip(&self, node: Node, words: &[&str]) -> Result<String, Unavailable> {
+    pub(crate) fn ip(&self, node: Node, words: &[&str]) -> Result<String, Unavailable> {
         run(self.inside(node).arg("ip").args(words))
     }
 
     /// A veth pair, up at both ends.
-    pub(super) fn cable(&mut self, a: Node, b: Node, mtu: u16) -> Result<[Plug; 2], Unavailable> {
+    pub(crate) fn cable(&mut self, a: Node, b: Node, mtu: u16) -> Result<[Plug; 2], Unavailable> {
         let number = self.next;
         self.next += 1;
         let plug = |node: Node, side: u32, letter: char| Plug {
@@ -124,7 +124,7 @@ impl Wires {
 
     /// The way through stops that speak Ethernet to each other: each knows the next one's address,
     /// as if it had asked for it.
-    pub(super) fn address_stops(
+    pub(crate) fn address_stops(
         &self,
         stops: &[Plug],
         destination: &str,

@@ -20,7 +20,7 @@ use crate::results::{Better, Figure, Goal, Notes, median};
 pub(crate) use drive::{cpu_ns, wrong};
 pub(crate) use kinds::Kind;
 use std::path::Path;
-pub(crate) use work::{EdgeWork, KnownFlows, known_flows};
+pub(crate) use work::{EdgeWork, KnownFlows, delivered_flows, known_flows};
 use work::{Temperature, Work};
 
 /// How much is measured.

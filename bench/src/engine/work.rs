@@ -167,26 +167,41 @@ impl EdgeWork {
         Work::ForwardIn.ready(Kind::ORDINARY, 64).map(Self)
     }
 
+    /// Between two endpoints that no rule names.
+    pub(crate) fn switch() -> Result<Self, BenchError> {
+        Work::Switch.ready(Kind::ORDINARY, 64).map(Self)
+    }
+
     /// Nanoseconds per packet.
     pub(crate) fn ns(&mut self, packets: usize) -> Result<f64, BenchError> {
         self.0.warm_ns(256, packets)
     }
 }
 
-/// An engine that takes flows it knows from a port into NSH, by a program of any rules.
+/// An engine that takes flows it knows from a port, by a program of any rules.
 pub(crate) struct KnownFlows(Bench);
 
 /// One with this program, in which all UDP of the source enters the first path at last.
 pub(crate) fn known_flows(program: &NodeProgram) -> Result<KnownFlows, BenchError> {
+    flows_of(program, true)
+}
+
+/// The same where the path ends at this node.
+pub(crate) fn delivered_flows(program: &NodeProgram) -> Result<KnownFlows, BenchError> {
+    flows_of(program, false)
+}
+
+fn flows_of(program: &NodeProgram, is_tunnelled: bool) -> Result<KnownFlows, BenchError> {
     let (source, sink) = (Seat::Source, Seat::Sink);
     let template = Template::bare(Kind::ORDINARY, (source, sink), sink.mac().0, 64);
     let order = Order::flows(FLOWS, 0);
     let drive = Drive::new(program, Kind::ORDINARY)?;
-    Bench::new(drive, From::Port(source), template, order, true).map(KnownFlows)
+    Bench::new(drive, From::Port(source), template, order, is_tunnelled).map(KnownFlows)
 }
 
 impl KnownFlows {
     /// Nanoseconds per packet.
+    #[inline(never)]
     pub(crate) fn ns(&mut self, packets: usize) -> Result<f64, BenchError> {
         self.0.warm_ns(256, packets)
     }

@@ -1,28 +1,31 @@
-//! What bundled functions cost for a packet, in memory: they are asked of parsed packets, as the engine asks.
+//! What bundled functions cost: in memory, asked of parsed packets as the engine asks, and with real traffic
+//! through them beside programs of others.
 
-use crate::classifier::rules::{self, Random};
-use crate::engine::site::{FIRST_PATH, Seat};
-use crate::engine::{cpu_ns, wrong};
+mod asked;
+mod balance;
+mod chain;
+mod firewall;
+mod header;
+mod hyperscan;
+mod ids;
+mod latency;
+mod line;
+mod profile;
+mod prose;
+mod segment;
+
 use crate::error::BenchError;
 use crate::machine::calibrate;
+use crate::peers::program::version;
 use crate::plot::{Axis, Line, Plot};
-use crate::publish::{Run, publish};
+use crate::publish::{Run, print_rows, publish};
 use crate::results::{Better, Figure, Goal, Notes, median};
-use catena_model::PathId;
-use catena_model::program::{RuleEntry, RuleMatch};
-use catena_model::resource::Transport;
-use catena_nf::Function;
-use catena_nf::firewall::Firewall;
-use catena_nf::harness::traffic::Shape;
-use catena_nf::monitor::{Monitor, MonitorConfig};
-use catena_nf::outcome::{Outcomes, Verdict};
-use catena_nf::packet::{Direction, Packet, Time};
-use catena_rules::rule_set::Families;
-use catena_rules::{ReadOptions, iptables};
-use catena_wire::scalar::{IpProtocol, MacAddr, PortRange};
-use catena_wire::tcp::TcpFlags;
-use std::fmt::Write;
-use std::net::Ipv4Addr;
+use asked::Asked;
+pub(crate) use balance::ask_for_pages;
+use firewall::Listed;
+use ids::Watched;
+use segment::Segment;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// How much is measured.
@@ -31,29 +34,29 @@ pub(crate) struct Options {
     /// Less of everything.
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Only this part, printed and not published: headers, segment, ids, chain, balancer or qperf.
+    #[arg(long)]
+    only: Option<String>,
+    /// Does the work of one figure, for whoever counts its instructions.
+    #[arg(long, hide = true)]
+    work: Option<String>,
+}
+
+impl Options {
+    /// Is nothing published, or what is no measure?
+    pub(crate) const fn is_trial(&self) -> bool {
+        self.quick || self.only.is_some() || self.work.is_some()
+    }
 }
 
 const SAMPLES: usize = 15;
 const SAMPLES_QUICK: usize = 5;
-/// Packets of a sample.
-const PACKETS: usize = 1 << 14;
-/// Packets of a batch, as the engine has them.
-const BATCH: usize = 256;
-/// Bytes of a frame on the wire without its check sequence.
-const FRAME_BYTES: usize = 60;
 /// Rules of the firewalls, and the names of the figures.
 const SIZES: [(usize, &str); 3] =
     [(1, "firewall_1_ns"), (100, "firewall_100_ns"), (10_000, "firewall_10k_ns")];
 /// Goals, nanoseconds and times.
 const HEADER_FUNCTION_NS: f64 = 80.0;
 const FLAT: f64 = 2.0;
-
-/// Flows of the functions that remember some, each with an answer.
-const FLOWS: u32 = 1_024;
-/// Rules that accept what is known, and whoever begins.
-const STATES: &str = "*filter\n:FORWARD DROP [0:0]\n\
-    -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n\
-    -A FORWARD -m conntrack --ctstate NEW -j ACCEPT\nCOMMIT\n";
 
 /// All figures, in the order of the table.
 pub(crate) fn figures() -> Vec<Figure> {
@@ -65,32 +68,119 @@ pub(crate) fn figures() -> Vec<Figure> {
     }
     all.push(figure("firewall_10k_vs_100", "times", Goal::Quotient(Some(FLAT))));
     all.push(figure("firewall_10k_read_ms", "ms", Goal::None));
-    all.push(figure("firewall_states_ns", "ns", Goal::Value(HEADER_FUNCTION_NS)));
-    all.push(figure("monitor_ns", "ns", Goal::Value(HEADER_FUNCTION_NS)));
+    all.extend(header::names().map(|name| figure(name, "ns", Goal::Value(HEADER_FUNCTION_NS))));
+    all.extend(segment::figures());
+    all.extend(ids::figures());
+    all.extend(chain::figures());
+    all.extend(balance::figures());
+    all.extend(latency::figures());
     all
+}
+
+/// What is measured by itself, in this order.
+const PARTS: [(&str, Part); 6] = [
+    ("headers", headers),
+    ("segment", segments),
+    ("ids", watched),
+    ("chain", chains),
+    ("balancer", balancers),
+    ("qperf", delays),
+];
+
+type Part = fn(&mut Measuring<'_>) -> Result<(), BenchError>;
+
+/// A run under way.
+struct Measuring<'r> {
+    root: &'r Path,
+    is_quick: bool,
+    notes: Notes,
+    /// What could not be measured, and why.
+    missing: Vec<String>,
+    versions: BTreeMap<String, String>,
+    options: BTreeMap<String, String>,
+}
+
+impl Measuring<'_> {
+    const fn samples(&self) -> usize {
+        if self.is_quick { SAMPLES_QUICK } else { SAMPLES }
+    }
 }
 
 /// Measures, writes the results and prints them.
 pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
-    let mut notes = Notes::default();
-    calibrate(&mut notes);
-    let samples = if options.quick { SAMPLES_QUICK } else { SAMPLES };
+    let text = |key: &str, value: String| (key.to_owned(), value);
+    let root = folder.parent().unwrap_or(folder);
+    if let Some(work) = &options.work {
+        return profile::work(work, root);
+    }
+    let mut run = Measuring {
+        root,
+        is_quick: options.quick,
+        notes: Notes::default(),
+        missing: Vec::new(),
+        versions: [text("ours", env!("CARGO_PKG_VERSION").into())].into(),
+        options: [
+            text("quick", options.quick.to_string()),
+            text("packets of a sample", asked::PACKETS.to_string()),
+        ]
+        .into(),
+    };
+    calibrate(&mut run.notes);
+    let is_asked = |name: &str| options.only.as_ref().is_none_or(|only| only == name);
+    for (_, part) in PARTS.iter().filter(|(name, _)| is_asked(name)) {
+        part(&mut run)?;
+    }
+    for (name, package) in [("haproxy", "haproxy"), ("qperf", "qperf"), ("nginx", "nginx")] {
+        run.versions.extend(version(package).map(|version| text(name, version)));
+    }
+    let missing = run.missing.iter().map(|what| format!(" Not measured: {what}."));
+    let about = ABOUT.to_owned()
+        + &missing.collect::<String>()
+        + &profile::of_missed(&run.notes, &figures());
+    if options.only.is_some() {
+        println!("{about}");
+        print_rows(&run.notes, &figures());
+        return Ok(());
+    }
+    let plots = vec![plot(&run.notes)];
+    let Measuring { notes, versions, options, .. } = run;
+    publish(Run { name: "functions", about, versions, options, notes, plots }, folder)
+}
+
+const ABOUT: &str = "Nanoseconds of processor time. Functions are asked of parsed packets of 64 bytes \
+    (60 without the check sequence) in batches of 256, in memory and warm, and what they rewrite is \
+    written. Firewalls have rules like \
+    those of ClassBench's access lists, as iptables-save writes them, the most specific first, each accepting; \
+    the policy drops. Packets are made of rules drawn at random, every sixteenth a stray one; each verdict was \
+    held against a walk along the rules before. Reading is that of the text and the making of the firewall. The \
+    others know 1,024 flows of UDP, whose packets come in turn, both ways, and all go on; the firewall with \
+    states of connections has two rules and verifies checksums, the policer marks three colours. A pass of a \
+    segment is from an endpoint through that firewall and a monitor to another endpoint in one engine, source \
+    and sink included, beside a packet that no chain takes. The ids has the rules of the conformance corpus and \
+    64 connections that upload benign text to a web server, each packet in order and every second acknowledged: \
+    checksums, connections, streams and requests included; what is acknowledged takes time and does not count. \
+    Hyperscan is given the same text, payload by payload, and the contents that the ids looks for in it; it does \
+    nothing else. TCP is one iperf3 stream through a firewall, a monitor and a NAT on this host: inside, in the \
+    data plane; as namespaces that route, with the same in nftables, steered by the kernel path (answers go \
+    straight to the NAT there, so the firewall asks for ports alone); as the same namespaces on a cable, which \
+    nothing steers, both ways; and alone, as three processes of `catena nf run` on that cable. The balancer runs \
+    so beside haproxy in mode tcp, before four addresses of one nginx: a stream, and pages by four clients, a \
+    connection each. qperf tells how long a message of 50 to 250 bytes takes by TCP through a NAT, a firewall \
+    and an ids inside, beside the same endpoints without a chain: the sizes of figure 3 of the study, whose are \
+    of networks and not of messages; its seconds are no peer. Instructions (those that read packets among \
+    them) are counted by valgrind, for each \
+    figure in memory that misses its goal.";
+
+fn headers(run: &mut Measuring<'_>) -> Result<(), BenchError> {
     let ready: Result<Vec<Listed>, BenchError> =
         SIZES.iter().map(|(count, _)| Listed::new(*count)).collect();
     let mut ready = ready?;
-    let monitor =
-        Monitor::new(MonitorConfig::default()).map_err(|error| wrong("the monitor", &error))?;
-    let mut remembering = [
-        ("firewall_states_ns", Asked::new(made(STATES)?, known()?)),
-        ("monitor_ns", Asked::new(monitor, known()?)),
-    ];
-    for (_, asked) in &mut remembering {
-        asked.ns()?;
-    }
-    for _ in 0..samples {
+    let mut remembering: Vec<(&str, Asked)> = header::ready()?;
+    for _ in 0..run.samples() {
+        let notes = &mut run.notes;
         let mut spent = Vec::new();
-        for (asked, (_, name)) in ready.iter_mut().zip(SIZES) {
-            let ns = asked.asked.ns()?;
+        for (listed, (_, name)) in ready.iter_mut().zip(SIZES) {
+            let ns = listed.asked.ns()?;
             notes.take(name, true, ns);
             spent.push(ns);
         }
@@ -105,197 +195,46 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
             notes.take("firewall_10k_read_ms", true, most.read_ms()?);
         }
     }
-    let plots = vec![plot(&notes)];
-    let text = |key: &str, value: String| (key.to_owned(), value);
-    publish(
-        Run {
-            name: "functions",
-            about: "Bundled functions, asked of parsed packets of 64 bytes (60 without the check \
-                    sequence) in batches of 256, in memory and warm. Firewalls have rules like those of \
-                    ClassBench's access lists, as iptables-save writes them, the most specific first, \
-                    each accepting; the policy drops. Packets are made of rules drawn at random, every \
-                    sixteenth a stray one; each verdict was held against a walk along the rules before. \
-                    Reading is that of the text and the making of the firewall. The firewall with \
-                    states of connections has two rules and verifies checksums; it and the monitor \
-                    know 1,024 flows of UDP, whose packets come in turn, both ways."
-                .into(),
-            versions: [text("ours", env!("CARGO_PKG_VERSION").into())].into(),
-            options: [
-                text("quick", options.quick.to_string()),
-                text("packets of a sample", PACKETS.to_string()),
-            ]
-            .into(),
-            notes,
-            plots,
-        },
-        folder,
-    )
+    Ok(())
 }
 
-/// A function, and the packets that ask it.
-struct Asked {
-    function: Box<dyn Function>,
-    frames: Vec<(Direction, Vec<u8>)>,
-    outcomes: Outcomes,
-    now: Time,
+fn segments(run: &mut Measuring<'_>) -> Result<(), BenchError> {
+    eprintln!("bench: a segment");
+    let mut segment = Segment::new()?;
+    (0..run.samples()).try_for_each(|_| segment.take(&mut run.notes))
 }
 
-impl Asked {
-    fn new(function: impl Function + 'static, frames: Vec<(Direction, Vec<u8>)>) -> Self {
-        Self {
-            function: Box::new(function),
-            frames,
-            outcomes: Outcomes::default(),
-            now: Time::default(),
-        }
+fn watched(run: &mut Measuring<'_>) -> Result<(), BenchError> {
+    eprintln!("bench: an ids");
+    let mut watched = Watched::new(run.root)?;
+    for _ in 0..run.samples() {
+        watched.take(&mut run.notes)?;
     }
-
-    #[allow(clippy::cast_precision_loss)]
-    fn ns(&mut self) -> Result<f64, BenchError> {
-        let packets: Result<Vec<(Direction, Packet<'_>)>, BenchError> =
-            self.frames.iter().map(|(way, frame)| Ok((*way, read(frame)?))).collect();
-        let packets = packets?;
-        let mut batches: Vec<(Direction, Vec<Packet<'_>>)> = Vec::new();
-        for (way, packet) in packets {
-            match batches.last_mut().filter(|(of, batch)| *of == way && batch.len() < BATCH) {
-                Some((_, batch)) => batch.push(packet),
-                None => batches.push((way, vec![packet])),
-            }
-        }
-        let mut passed = 0;
-        let began = cpu_ns();
-        for (way, batch) in &batches {
-            // As if a million packets came each second.
-            self.now = Time(self.now.0 + 1_000 * batch.len() as u64);
-            self.function.process(self.now, *way, batch, &mut self.outcomes);
-            passed += self.outcomes.verdicts().iter().filter(|one| **one == Verdict::Pass).count();
-        }
-        let spent = cpu_ns() - began;
-        std::hint::black_box(passed);
-        Ok(spent / self.frames.len() as f64)
-    }
+    run.missing.extend(watched.missing());
+    run.versions.extend(watched.version().map(|version| ("hyperscan".to_owned(), version)));
+    let (rules, contents) = watched.rules;
+    let told = format!("{rules}, of which {contents} have a content that is looked for in TCP");
+    run.options.insert("rules of the ids".into(), told);
+    Ok(())
 }
 
-/// A firewall of so many rules.
-struct Listed {
-    text: String,
-    asked: Asked,
+fn chains(run: &mut Measuring<'_>) -> Result<(), BenchError> {
+    run.missing.extend(chain::measure(run.is_quick, run.root, &mut run.notes));
+    Ok(())
 }
 
-impl Listed {
-    fn new(count: usize) -> Result<Self, BenchError> {
-        eprintln!("bench: a firewall of {count} rules");
-        let rules = rules::rules(count, Seat::Source.port(), PathId(FIRST_PATH));
-        let mut text = "*filter\n:FORWARD DROP [0:0]\n".to_owned();
-        for rule in &rules {
-            text += &line(&rule.matches);
-        }
-        text += "COMMIT\n";
-        let mut random = Random::new(0x7ace);
-        let frames: Result<Vec<(Direction, Vec<u8>)>, BenchError> = (0..PACKETS)
-            .map(|_| {
-                let rule = &rules[random.below(count as u32) as usize];
-                let mut bytes = rules::packet(&rule.matches, &mut random)?;
-                bytes.resize(bytes.len().max(FRAME_BYTES), 0);
-                Ok((Direction::Forward, bytes))
-            })
-            .collect();
-        let asked = Asked::new(made(&text)?, frames?);
-        let mut listed = Self { text, asked };
-        listed.check(&rules)?;
-        Ok(listed)
-    }
-
-    /// The verdicts are those of a walk along the rules.
-    fn check(&mut self, rules: &[RuleEntry]) -> Result<(), BenchError> {
-        let Asked { function, frames, outcomes, now } = &mut self.asked;
-        for (way, frame) in frames.iter().step_by(PACKETS / BATCH) {
-            let packet = read(frame)?;
-            function.process(*now, *way, &[packet], outcomes);
-            let passes = rules.iter().any(|rule| rules::meets(&rule.matches, &packet.view));
-            if passes != (outcomes.verdicts() == [Verdict::Pass]) {
-                let told = format!("not {passes} for {:?}", packet.view.flow);
-                return Err(wrong("the firewall", &told));
-            }
-        }
-        Ok(())
-    }
-
-    fn read_ms(&self) -> Result<f64, BenchError> {
-        let began = cpu_ns();
-        std::hint::black_box(made(&self.text)?);
-        Ok((cpu_ns() - began) / 1_000_000.0)
-    }
+fn balancers(run: &mut Measuring<'_>) -> Result<(), BenchError> {
+    run.missing.extend(balance::measure(run.is_quick, run.root, &mut run.notes));
+    Ok(())
 }
 
-/// Packets of flows of UDP, a batch of each way in turn.
-fn known() -> Result<Vec<(Direction, Vec<u8>)>, BenchError> {
-    let frame = |number: u32, way| {
-        let ends = (Ipv4Addr::from_bits(0x0a00_0001 + number), Ipv4Addr::new(10, 9, 0, 1));
-        let ports = (40_000, 53);
-        let (ends, ports) = match way {
-            Direction::Forward => (ends, ports),
-            Direction::Backward => ((ends.1, ends.0), (ports.1, ports.0)),
-        };
-        let shape = Shape {
-            ends: (ends.0.into(), ends.1.into()),
-            protocol: IpProtocol::UDP,
-            ports,
-            flags: TcpFlags::default(),
-            options: Vec::new(),
-            traffic_class: 0,
-            ttl: 64,
-            identification: 1,
-            payload: vec![0; FRAME_BYTES - 42],
-            vlan: None,
-            is_later_fragment: false,
-            macs: (MacAddr::default(), MacAddr::default()),
-        };
-        shape.frame().map(|frame| (way, frame)).ok_or_else(|| wrong("a packet", &"it is none"))
-    };
-    let all = (0..PACKETS as u32).map(|place| {
-        let (batch, within) = (place / BATCH as u32, place % BATCH as u32);
-        let way = if batch % 2 == 0 { Direction::Forward } else { Direction::Backward };
-        frame((batch / 2 * BATCH as u32 + within) % FLOWS, way)
-    });
-    all.collect()
-}
-
-fn read(frame: &[u8]) -> Result<Packet<'_>, BenchError> {
-    Packet::read(frame).map_err(|error| wrong("a packet", &error))
-}
-
-fn made(text: &str) -> Result<Firewall, BenchError> {
-    let options = ReadOptions { file: "bench".into(), ..ReadOptions::default() };
-    let set =
-        iptables::read(text, Families::V4, &options).map_err(|error| wrong("a rule", &error))?;
-    Firewall::new(&[set]).map_err(|error| wrong("the firewall", &error))
-}
-
-/// A rule as `iptables-save` writes it.
-fn line(rule: &RuleMatch) -> String {
-    let mut text = "-A FORWARD ".to_owned();
-    for (option, net) in [("-s", rule.source), ("-d", rule.destination)] {
-        if let Some(net) = net {
-            let _ = write!(text, "{option} {net} ");
-        }
-    }
-    let protocol = match rule.transport {
-        Some(Transport::Tcp) => "tcp",
-        Some(Transport::Udp) => "udp",
-        Some(Transport::Icmp) | None => return text + "-j ACCEPT\n",
-    };
-    let _ = write!(text, "-p {protocol} -m {protocol} ");
-    for (option, ports) in [("--sport", rule.source_ports), ("--dport", rule.destination_ports)] {
-        if let Some((min, max)) = ports.map(|ports: PortRange| (ports.min(), ports.max())) {
-            let _ = write!(text, "{option} {min}:{max} ");
-        }
-    }
-    text + "-j ACCEPT\n"
+fn delays(run: &mut Measuring<'_>) -> Result<(), BenchError> {
+    run.missing.extend(latency::measure(run.is_quick, run.root, &mut run.notes));
+    Ok(())
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn plot(notes: &Notes) -> Plot {
+pub(crate) fn plot(notes: &Notes) -> Plot {
     let point =
         |(rules, name): (usize, &str)| Some((rules as f64, median(&notes.samples(name)?.ours)?));
     Plot {

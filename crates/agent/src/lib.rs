@@ -20,6 +20,7 @@ mod missed;
 mod needed;
 mod node;
 mod open_error;
+mod orchestrator;
 mod port_io;
 mod ports;
 mod punt_watch;
@@ -63,6 +64,8 @@ pub struct Config {
     pub links: Vec<String>,
     /// The data plane of this node.
     pub dataplane: DataplanePaths,
+    /// Where the instances that the node runs itself are kept.
+    pub instances: InstancePaths,
     /// Let the kernel repeat what the data plane decides, if it can.
     pub uses_fast_path: bool,
     /// How the data plane takes frames from ports; anything but a packet ring goes past the kernel
@@ -88,6 +91,19 @@ pub struct DataplanePaths {
     pub command: Vec<OsString>,
     /// Its control socket.
     pub control_socket: PathBuf,
+}
+
+/// Where instances that a node runs itself are kept.
+#[derive(Clone, Debug)]
+pub struct InstancePaths {
+    /// A folder that nobody else may write to: by it, what runs is found again. Made when it is needed.
+    pub home: PathBuf,
+    /// The binary of `catena nf`.
+    pub binary: PathBuf,
+    /// Where control groups are mounted.
+    pub cgroups: PathBuf,
+    /// Where control groups that were made are written down: a folder of the machine, whatever becomes of `home`.
+    pub cgroup_journal: PathBuf,
 }
 
 /// Keeps the node at its program until SIGTERM or SIGINT. The data plane goes on after that.
@@ -120,9 +136,12 @@ pub async fn run(config: Config) -> Result<(), AgentError> {
     let interfaces = interfaces.map_err(AgentError::Interfaces)?;
     let link = tokio::spawn(link::keep(config.clone(), link_events));
     let session = tokio::spawn(southbound::keep(config.clone(), announced, session_events));
-    let node = node::Node::new(config, announce, interfaces);
+    let (instance_news, from_instances) = mpsc::channel(QUEUE_MESSAGES_MAX);
+    let crew =
+        orchestrator::crew(&config.instances, instance_news).map_err(AgentError::Interfaces)?;
+    let node = node::Node::new(config, announce, interfaces, crew);
     tokio::select! {
-        () = node.run(from_link, from_session, from_opening) => {}
+        () = node.run(from_link, from_session, from_opening, from_instances) => {}
         _ = terminate.recv() => tracing::info!("told to stop; the data plane goes on"),
         _ = interrupt.recv() => tracing::info!("interrupted; the data plane goes on"),
     }

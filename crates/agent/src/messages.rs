@@ -64,10 +64,15 @@ impl Messages {
             if !collector.is_empty() {
                 self.collectors.send(collector, Datagram { instance, body });
             } else if let Ok(line) = String::from_utf8(body) {
-                self.alerts.add(instance, line);
-                self.counts.note(instance, |counters| counters.kept += 1);
+                self.take_alert(instance, line);
             }
         }
+    }
+
+    /// Takes an alert.
+    pub(crate) fn take_alert(&mut self, instance: InstanceId, line: String) {
+        self.alerts.add(instance, line);
+        self.counts.note(instance, |counters| counters.kept += 1);
     }
 
     /// Answers for alerts.

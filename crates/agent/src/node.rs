@@ -20,6 +20,7 @@ use crate::interfaces::{Interfaces, Seen};
 use crate::link::{LinkEvent, Outgoing};
 use crate::links::Links;
 use crate::messages::Messages;
+use crate::orchestrator::{Crew, InstanceNews, Processes};
 use crate::ports::Ports;
 use crate::punt_watch::PuntDevice;
 use crate::southbound::{Announcement, SessionEvent};
@@ -92,6 +93,8 @@ pub(crate) struct Node {
     told_presence: bool,
     /// What functions have handed out.
     messages: Messages,
+    /// The instances that this node runs itself.
+    crew: Crew<Processes>,
 }
 
 /// How far the data plane of this connection has come with the kernel's tables.
@@ -111,6 +114,7 @@ impl Node {
         config: Config,
         announce: watch::Sender<Announcement>,
         interfaces: Interfaces,
+        crew: Crew<Processes>,
     ) -> Self {
         Self {
             config,
@@ -138,6 +142,7 @@ impl Node {
             link_troubles: LinkTroubles::default(),
             told_presence: false,
             messages: Messages::new(),
+            crew,
         }
     }
 
@@ -147,6 +152,7 @@ impl Node {
         mut from_link: mpsc::Receiver<LinkEvent>,
         mut from_session: mpsc::Receiver<SessionEvent>,
         mut from_opening: mpsc::Receiver<Seen>,
+        mut from_instances: mpsc::Receiver<InstanceNews>,
     ) {
         let mut link_changes = self.interfaces.watch();
         let mut punt_device = self.interfaces.follow_punt_device();
@@ -166,6 +172,10 @@ impl Node {
                     None => return,
                 },
                 Some(seen) = from_opening.recv() => self.take_seen(seen),
+                Some(news) = from_instances.recv() => match news {
+                    InstanceNews::State(state) => self.crew.learn(state),
+                    InstanceNews::Alert(instance, line) => self.messages.take_alert(instance, line),
+                },
                 Ok(()) = punt_device.changed() => {
                     let seen = punt_device.borrow_and_update().clone();
                     self.take_punt_device(seen).await;
@@ -209,6 +219,11 @@ impl Node {
             }
         }
         let is_up = self.link.is_some();
+        // As long as no data plane says which ports it has, all are needed.
+        self.crew.follow(|port| !is_up || self.ports.entry(port).is_some());
+        if let Some(states) = self.crew.take_news() {
+            self.tell(from_agent::Message::InstanceStates(states));
+        }
         if is_up && self.unanswered.is_some() && !self.ports.is_settled() {
             return;
         }
@@ -237,6 +252,7 @@ impl Node {
                 self.session = Some(outgoing);
                 self.tell(from_agent::Message::PortStates(self.ports.states()));
                 self.tell_links();
+                self.crew.tell_anew();
             }
             SessionEvent::Down => {
                 self.session = None;
@@ -248,6 +264,7 @@ impl Node {
                 to_agent::Message::FlowAnswers(answers) => {
                     self.pass_answers(answers);
                 }
+                to_agent::Message::Instances(told) => self.crew.take(&told),
                 to_agent::Message::Welcome(_) => {}
             },
             // A kind of message that this version does not know.

@@ -90,6 +90,9 @@ fn functions(report: &ChainReport) -> Vec<String> {
     marked.map(|name| if is_tap(name) { format!("{name} (tap)") } else { name.clone() }).collect()
 }
 
+/// A hop, and the place of a function among those of that hop.
+type Place = (u16, u8);
+
 /// One direction of a chain.
 struct Way<'r> {
     /// None: there is only one.
@@ -124,9 +127,9 @@ fn ways(report: &ChainReport) -> Vec<Way<'_>> {
 impl Way<'_> {
     fn table(&self) -> Table {
         let mut shown = table(COLUMNS);
-        let mut hops: Vec<(u16, Vec<String>)> = self.told_hops();
+        let mut hops: Vec<(Place, Vec<String>)> = self.told_hops();
         hops.extend(self.silent_hops());
-        hops.sort_by_key(|(hop, _)| *hop);
+        hops.sort_by_key(|(place, _)| *place);
         let hops = hops.into_iter().map(|(_, row)| row);
         self.entered().into_iter().chain(hops).chain(self.finished()).for_each(|row| {
             shown.add_row(row);
@@ -172,26 +175,27 @@ impl Way<'_> {
     }
 
     /// The rows of what nodes counted, by hop.
-    fn told_hops(&self) -> Vec<(u16, Vec<String>)> {
+    fn told_hops(&self) -> Vec<(Place, Vec<String>)> {
         let mut rows = Vec::new();
         for node in &self.nodes {
             for (at, hop) in node.counters.hops.iter().enumerate() {
                 // A node's drops are told once, beside the first of its functions.
                 let dropped = (at == 0).then(|| dropped(node));
-                if self.is_tap(hop.hop) {
+                let place = (hop.hop, hop.member);
+                if self.is_tap(hop) {
                     let name = format!("{} (tap)", hop.name);
                     let volumes = [Some(hop.delivered), None];
-                    rows.push((hop.hop, row(&name, node, volumes, [None, None, dropped])));
+                    rows.push((place, row(&name, node, volumes, [None, None, dropped])));
                     continue;
                 }
                 let lost = lost_on_return(node, hop).map_or(0, LostOnReturn::total);
                 let missing = hop.delivered.packets.saturating_sub(hop.returned.packets);
                 let counts = [Some(missing.saturating_sub(lost)), Some(lost), dropped];
                 let volumes = [Some(hop.delivered), Some(hop.returned)];
-                rows.push((hop.hop, row(&hop.name, node, volumes, counts)));
+                rows.push((place, row(&hop.name, node, volumes, counts)));
                 if hop.bypassed.packets > 0 {
                     let name = format!("{} bypassed", hop.name);
-                    rows.push((hop.hop, row(&name, node, [Some(hop.bypassed), None], [None; 3])));
+                    rows.push((place, row(&name, node, [Some(hop.bypassed), None], [None; 3])));
                 }
             }
         }
@@ -199,13 +203,15 @@ impl Way<'_> {
     }
 
     /// The rows of instances whose nodes told nothing, by hop.
-    fn silent_hops(&self) -> Vec<(u16, Vec<String>)> {
+    fn silent_hops(&self) -> Vec<(Place, Vec<String>)> {
         let mut rows = Vec::new();
-        let hops = self.path.map(|path| path.hops.as_slice()).unwrap_or_default();
-        for (index, hop) in (0_u16..).zip(hops) {
+        for hop in self.path.into_iter().flat_map(|path| &path.hops) {
+            let place = (hop.hop, hop.member);
             let is_told = |instance: &PathInstance| {
                 let mut told = self.nodes.iter().flat_map(|node| &node.counters.hops);
-                told.any(|counted| counted.hop == index && counted.name == instance.name)
+                told.any(|counted| {
+                    (counted.hop, counted.member) == place && counted.name == instance.name
+                })
             };
             // Whoever is told no node is not told which ones are silent.
             let is_silent = |instance: &PathInstance| {
@@ -220,15 +226,15 @@ impl Way<'_> {
                 let node = instance.node.as_ref().map_or("-", NodeName::as_str);
                 let counts = [UNTOLD, UNTOLD, behind, behind, behind, behind, UNTOLD];
                 let cells = [name.as_str(), node].into_iter().chain(counts);
-                rows.push((index, cells.map(str::to_owned).collect()));
+                rows.push((place, cells.map(str::to_owned).collect()));
             }
         }
         rows
     }
 
-    fn is_tap(&self, hop: u16) -> bool {
-        let hops = self.path.map(|path| path.hops.as_slice()).unwrap_or_default();
-        hops.get(usize::from(hop)).is_some_and(|hop| hop.is_tap)
+    fn is_tap(&self, counted: &HopCounters) -> bool {
+        let mut hops = self.path.into_iter().flat_map(|path| &path.hops);
+        hops.any(|hop| hop.hop == counted.hop && hop.is_tap)
     }
 
     /// Drops and losses by name, a line for each node and name.
@@ -240,7 +246,7 @@ impl Way<'_> {
                 lines.push(format!("dropped at {at}: {reason} {count}"));
             }
             for hop in &node.counters.hops {
-                let lost = lost_on_return(node, hop).filter(|_| !self.is_tap(hop.hop));
+                let lost = lost_on_return(node, hop).filter(|_| !self.is_tap(hop));
                 lines.extend(lost.filter(|lost| lost.total() > 0).map(|lost| {
                     let what = reasons(&lost.dropped, lost.ring_full);
                     format!("lost at the port of {} at {at}, of all its paths: {what}", hop.name)

@@ -2,6 +2,8 @@
 //! at; refuses to look at anything that may be secret: no environment, no token, no file of the
 //! controller.
 
+mod functions;
+
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::output::{Format, say, tell};
@@ -95,12 +97,7 @@ fn findings() -> Vec<Finding> {
         Need::Required,
         "use a kernel with CONFIG_PACKET, or `modprobe af_packet`",
     ));
-    findings.push(file(
-        "cgroup v2",
-        "/sys/fs/cgroup/cgroup.controllers",
-        Need::Useful,
-        "mount it at /sys/fs/cgroup; bounds of functions need it",
-    ));
+    findings.extend(functions::findings(Path::new("/")));
     findings.push(file(
         "IPv6",
         "/proc/net/if_inet6",

@@ -4,8 +4,10 @@
 use crate::alerts;
 use crate::connection::Connection;
 use crate::failure::Failure;
+use crate::function_project::{self, ProjectArguments};
 use crate::output::{Format, block, say, table, tell};
 use catena_client::{Client, Kind};
+use catena_model::NodeName;
 use catena_model::account::{FunctionCounters, MessageCounters, RuleHits};
 use catena_model::resource::{FailurePolicy, Runs};
 use catena_model::status::{Condition, FunctionReport, InstanceReport, InstanceUse};
@@ -39,6 +41,11 @@ pub(crate) enum FunctionCommand {
         #[arg(short, long)]
         follow: bool,
     },
+    /// Write a project for a function of your own, in Rust: a program that runs between two interfaces, and as a
+    /// command of a template.
+    ///
+    /// It asks no controller and changes nothing there. Functions of chains come with documents: `catena apply`.
+    Create(ProjectArguments),
     /// Remove a service function that no chain uses.
     Delete {
         /// Name or id.
@@ -122,8 +129,13 @@ pub(crate) fn run_function(
     connection: &Connection,
     command: FunctionCommand,
 ) -> Result<(), Failure> {
+    let command = match command {
+        FunctionCommand::Create(wanted) => return function_project::create(&wanted),
+        other => other,
+    };
     let client = connection.client()?;
     match command {
+        FunctionCommand::Create(_) => {}
         FunctionCommand::List { output } => {
             let functions = client.functions()?;
             tell(output, &functions, |is_wide| list_functions(&functions, is_wide))?;
@@ -188,7 +200,16 @@ fn show_function(function: &FunctionReport) {
         Runs::Bundled(kind) => format!("the bundled {kind}"),
     };
     match &template.runs {
-        Runs::Bundled(_) => say!("template    {runs}, inside the data planes"),
+        Runs::Bundled(_) if template.door.is_inside() => {
+            say!("template    {runs}, inside the data planes");
+        }
+        _ if template.is_run_by_nodes() => {
+            let hosts: Vec<&str> = template.on.iter().map(NodeName::as_str).collect();
+            // Who does not see hosts is not told of them.
+            let on =
+                if hosts.is_empty() { String::new() } else { format!(", on {}", hosts.join(" ")) };
+            say!("template    {runs}, {} instances{on}", template.instances.max(1));
+        }
         _ => say!(
             "template    {runs}, {} instances wanted; nothing here runs them yet",
             template.instances

@@ -6,8 +6,12 @@ use crate::roles::{PortIoChoice, check_workers};
 use catena_lab::{RunOptions, RunReport, RunningLab, StartOptions};
 use clap::{Args, Subcommand};
 use std::num::NonZeroUsize;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
+
+/// What shells add to the number of a signal that ended a program.
+const SIGNALLED: i32 = 128;
 
 #[derive(Subcommand)]
 pub(crate) enum LabCommand {
@@ -266,7 +270,9 @@ fn shell(node: &str, command: &[String]) -> Result<(), Failure> {
     };
     let lab = catena_lab::find(lab)?;
     let status = catena_lab::shell(&lab, node, command)?;
-    exit(status.code().unwrap_or(1))
+    // As shells tell of a program that a signal ended.
+    let signal = status.signal().map(|signal| SIGNALLED + signal);
+    exit(status.code().or(signal).unwrap_or(1))
 }
 
 /// Passes the exit code of another program on.

@@ -17,6 +17,7 @@ mod document;
 mod explain;
 mod failure;
 mod function;
+mod function_project;
 mod graph;
 mod kernel_path;
 mod keystone;
@@ -27,6 +28,7 @@ mod nf;
 mod nf_account;
 mod nf_configured;
 mod nf_ids;
+mod nf_instance;
 mod nf_monitor;
 mod node;
 mod output;
@@ -75,7 +77,7 @@ enum Command {
     /// Chains: deploy, undeploy, list, show.
     #[command(subcommand)]
     Chain(chain::ChainCommand),
-    /// Service functions: list them, say how they fail.
+    /// Service functions: list them, say how they fail; write one of your own.
     #[command(subcommand)]
     Function(function::FunctionCommand),
     /// Catena's own network functions without a controller: read their rules, run one between two interfaces.

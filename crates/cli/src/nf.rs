@@ -1,14 +1,13 @@
 //! `catena nf`: network functions that come with Catena, without a controller. Reads the files that rules
-//! stand in and opens the sockets; refuses to know what rules mean and what becomes of packets.
+//! stand in; refuses to know what rules mean, how interfaces are opened and what becomes of packets.
 
 use crate::failure::Failure;
 use crate::nf_account;
 use crate::nf_configured::{self, ConfiguredArguments};
 use crate::nf_ids::{self, IdsArguments};
+use crate::nf_instance::{self, InstanceArguments};
 use crate::nf_monitor::{self, MonitorArguments};
 use crate::output::{block, json_escaped, progress, say};
-use catena_kernel::packet;
-use catena_kernel::signals::{BlockedSignals, Signal};
 use catena_nf::Function;
 use catena_nf::firewall::Firewall;
 use catena_nf::firewall::sources::{RuleText, SourceError, Sources};
@@ -17,17 +16,11 @@ use catena_rules::Remark;
 use catena_rules::qos::QosKind;
 use catena_rules::rule_set::RuleSet;
 use catena_rules::{Side, Unsupported};
-use catena_runner::{Account, Bump, Clock, Lines, News, PacketRing};
+use catena_runner::{Account, Clock, News, Outlet, Place, Setting, Walls, run_to_end, secret_seed};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::net::UdpSocket;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-
-/// Refusals of the kernel (errno(3)).
-const NOT_PERMITTED: [i32; 2] = [1, 13];
 
 #[derive(Subcommand)]
 pub(crate) enum NfCommand {
@@ -39,6 +32,9 @@ pub(crate) enum NfCommand {
     /// tells the account on the way.
     #[command(subcommand)]
     Run(RunCommand),
+    /// Run a function as an agent runs an instance of its node: by its configuration as programs know it.
+    #[command(hide = true)]
+    Instance(InstanceArguments),
     /// Read a function's rules: what is wrong with them, what has no effect, and what the function then does.
     #[command(subcommand)]
     Check(CheckCommand),
@@ -111,17 +107,6 @@ pub(crate) enum CheckCommand {
     },
 }
 
-/// Where a function stands.
-#[derive(Args)]
-pub(crate) struct Place {
-    /// The interface where packets of the forward direction come in; those of the backward go out there.
-    #[arg(long = "in", value_name = "IF")]
-    at_in: String,
-    /// The interface where packets of the forward direction go out; those of the backward come in there.
-    #[arg(long = "out", value_name = "IF")]
-    at_out: String,
-}
-
 /// What a firewall is made of.
 #[derive(Args)]
 pub(crate) struct FirewallArguments {
@@ -175,17 +160,14 @@ fn named_side(text: &str) -> Result<(String, Side), String> {
 pub(crate) fn run(command: NfCommand) -> Result<(), Failure> {
     match command {
         NfCommand::Run(RunCommand::Firewall { rules, place, json }) => {
-            place.check()?;
-            let own = [(place.at_in.clone(), Side::In), (place.at_out.clone(), Side::Out)];
+            check(&place)?;
+            let own = [Side::In, Side::Out].map(|side| (place.name(side).to_owned(), side));
             let (sets, firewall) = rules.read(own.into())?;
             for remark in sets.iter().flat_map(RuleSet::remarks) {
                 progress(format_args!("{remark}"));
             }
             let tell = |_: &Firewall, account: &Account| nf_account::tell(account, &place, json);
-            let mut bump = run_function(Box::new(firewall), Clock::start(), None, &place, tell)?;
-            let account = bump.account();
-            tell(bump.function(), &account);
-            Ok(())
+            run_function(Box::new(firewall), alone(&place, Clock::start(), None), tell)
         }
         NfCommand::Run(RunCommand::Nat(wanted)) => nf_configured::nat(&wanted),
         NfCommand::Run(RunCommand::Balancer(wanted)) => nf_configured::balancer(&wanted),
@@ -203,9 +185,10 @@ pub(crate) fn run(command: NfCommand) -> Result<(), Failure> {
         NfCommand::Run(RunCommand::Router(wanted)) => nf_configured::router(&wanted),
         NfCommand::Run(RunCommand::Work(wanted)) => nf_configured::work(&wanted),
         NfCommand::Run(RunCommand::Monitor { monitor, place, json }) => {
-            place.check()?;
+            check(&place)?;
             nf_monitor::run(&monitor, &place, json)
         }
+        NfCommand::Instance(wanted) => nf_instance::run(&wanted),
         NfCommand::Check(CheckCommand::Firewall { rules, json }) => {
             let (sets, firewall) = rules.read(BTreeMap::new())?;
             tell_rules(&sets, firewall.profile(), json);
@@ -237,13 +220,6 @@ impl FirewallArguments {
     }
 }
 
-/// A number by which flows are filed, so that whoever sends them cannot choose such as are hard to tell apart.
-pub(crate) fn secret_seed() -> Result<u64, Failure> {
-    let mut seed = [0; 8];
-    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
-    Ok(u64::from_ne_bytes(seed))
-}
-
 /// What is left out in a template by a line is left out here by an option.
 fn refused(error: &SourceError) -> Failure {
     let hint = if error.may_be_skipped() { " (here: --unsupported skip)" } else { "" };
@@ -259,80 +235,39 @@ fn text(file: &Path) -> Result<String, Failure> {
     })
 }
 
-impl Place {
-    pub(crate) fn check(&self) -> Result<(), Failure> {
-        if self.at_in == self.at_out {
-            return Err(Failure::usage(format!(
-                "--in and --out are both {}: a function stands between two interfaces, name another \
-                 for one of them",
-                self.at_in
-            )));
-        }
-        Ok(())
-    }
-
-    /// The interface at a side.
-    pub(crate) fn name(&self, side: Side) -> &str {
-        match side {
-            Side::In => &self.at_in,
-            Side::Out => &self.at_out,
-        }
-    }
-
-    fn open(&self, side: Side) -> Result<OwnedFd, Failure> {
-        let name = self.name(side);
-        packet::open_packet_socket_here(name).map_err(|error| {
-            let advice = match error.errno() {
-                _ if error.is_not_found() => "`ip link` lists those that are here",
-                Some(errno) if NOT_PERMITTED.contains(&errno) => {
-                    "run it as root, or give the binary CAP_NET_RAW"
-                }
-                _ => "name an Ethernet interface",
-            };
-            Failure::failed(format!("interface {name} cannot be opened: {error}; {advice}"))
-        })
-    }
+/// Is there a place to stand?
+pub(crate) fn check(place: &Place) -> Result<(), Failure> {
+    place.check().map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Where what a function hands out goes.
-pub(crate) enum Outlet {
-    /// To a collector, each in a datagram.
-    Datagrams(UdpSocket),
-    /// To a file or a pipe, each as a line.
-    Lines(Box<dyn Write + Send>),
+/// How a function runs that somebody has started by hand.
+pub(crate) fn alone(place: &Place, clock: Clock, outlet: Option<Outlet>) -> Setting<'_> {
+    Setting { place, walls: Walls::Privileges, clock, outlet }
 }
 
-/// Runs a function until a signal ends it, and answers it with its account so far; what it hands out goes to
-/// the outlet. `tell` tells an account that is asked for on the way.
+/// Runs a function until a signal ends it, and tells its accounts.
 pub(crate) fn run_function<F: Function + ?Sized>(
     function: Box<F>,
-    clock: Clock,
-    outlet: Option<Outlet>,
-    place: &Place,
+    setting: Setting<'_>,
     tell: impl Fn(&F, &Account),
-) -> Result<Bump<PacketRing, F>, Failure> {
-    // First of all: a signal that comes meanwhile waits.
-    let stop = BlockedSignals::block(&[Signal::INT, Signal::TERM])?.descriptor()?;
-    let ask = BlockedSignals::block(&[Signal::USR1])?.descriptor()?;
-    let ports = catena_runner::open([place.open(Side::In)?, place.open(Side::Out)?])?;
-    catena_runner::confine()?;
-    let mut bump = Bump::new(function, ports);
-    match outlet {
-        Some(Outlet::Datagrams(collector)) => bump = bump.with_collector(collector)?,
-        Some(Outlet::Lines(to)) => bump = bump.with_lines(Lines::new(to)),
-        None => {}
+) -> Result<(), Failure> {
+    let place = setting.place;
+    Ok(run_to_end(function, setting, |function, news| hear(place, function, &news, &tell))?)
+}
+
+/// What a function's process says on the way.
+pub(crate) fn hear<F: Function + ?Sized>(
+    place: &Place,
+    function: &F,
+    news: &News,
+    tell: impl Fn(&F, &Account),
+) {
+    let words = news.in_words(place).unwrap_or_default();
+    match news {
+        News::Account(account) => tell(function, account),
+        News::Running => progress(format_args!("{words}")),
+        News::FilesWithinReach | News::PortError { .. } => tracing::warn!("{words}"),
     }
-    progress(format_args!("runs between {} and {}", place.at_in, place.at_out));
-    catena_runner::run(&mut bump, clock, (stop, ask), |function, news| match news {
-        News::Account(account) => tell(function, &account),
-        News::PortError { side, errno } => tracing::warn!(
-            "interface {}: {}; nothing comes or goes there until it is up again; if it was removed, end \
-             this and start it anew",
-            place.name(side),
-            std::io::Error::from_raw_os_error(errno)
-        ),
-    })?;
-    Ok(bump)
 }
 
 /// Says what was read, and what the function of it does.

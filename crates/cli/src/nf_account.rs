@@ -1,10 +1,9 @@
 //! The account of a function that runs alone, for people and for programs. Knows how it is told; refuses
 //! to count.
 
-use crate::nf::Place;
 use crate::output::{block, json_escaped, say, table};
 use catena_rules::Side;
-use catena_runner::{Account, Sides};
+use catena_runner::{Account, Place, Sides};
 use serde::Serialize;
 
 /// Tells it in the form that was asked for.

@@ -1,7 +1,7 @@
 //! `catena nf run` for functions that one file configures. Reads it; refuses to know what it says.
 
 use crate::failure::Failure;
-use crate::nf::{Place, run_function, secret_seed};
+use crate::nf::{alone, check, run_function};
 use crate::nf_account;
 use catena_nf::Function;
 use catena_nf::balancer::Balancer;
@@ -13,7 +13,7 @@ use catena_nf::shaper::Shaper;
 use catena_nf::work::Work;
 use catena_rules::RuleError;
 use catena_rules::qos::QosKind;
-use catena_runner::{Account, Clock};
+use catena_runner::{Account, Clock, Place, secret_seed};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -47,7 +47,7 @@ impl ConfiguredArguments {
         &self,
         read: impl FnOnce(&str, &str) -> Result<C, RuleError>,
     ) -> Result<C, Failure> {
-        self.place.check()?;
+        check(&self.place)?;
         let (text, file) = self.read()?;
         read(&text, &file).map_err(|error| Failure::failed(error.to_string()))
     }
@@ -57,10 +57,7 @@ impl ConfiguredArguments {
         let tell = |_: &(dyn Function + 'static), account: &Account| {
             nf_account::tell(account, &self.place, self.json);
         };
-        let mut bump = run_function(function, Clock::start(), None, &self.place, tell)?;
-        let account = bump.account();
-        tell(bump.function(), &account);
-        Ok(())
+        run_function(function, alone(&self.place, Clock::start(), None), tell)
     }
 }
 

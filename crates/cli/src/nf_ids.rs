@@ -1,12 +1,12 @@
 //! `catena nf run ids` and `ips`: what they are made of, and where their alerts go. Refuses to know what rules mean.
 
 use crate::failure::Failure;
-use crate::nf::{Outlet, Place, UnsupportedChoice, run_function, secret_seed};
+use crate::nf::{UnsupportedChoice, alone, check, run_function};
 use crate::nf_account;
 use crate::output::{json_escaped, progress};
 use catena_nf::ids::{Ids, IdsConfig};
 use catena_rules::{ReadOptions, snort};
-use catena_runner::{Account, Clock};
+use catena_runner::{Account, Clock, Outlet, Place, secret_seed};
 use clap::Args;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -48,7 +48,7 @@ fn named_value(text: &str) -> Result<(String, String), String> {
 
 /// Runs an ids, or an ips, to its end.
 pub(crate) fn run(wanted: &IdsArguments, is_preventing: bool) -> Result<(), Failure> {
-    wanted.place.check()?;
+    check(&wanted.place)?;
     let clock = Clock::start();
     let ids = wanted.read(is_preventing, clock)?;
     let outlet = Outlet::Lines(match &wanted.eve {
@@ -58,11 +58,7 @@ pub(crate) fn run(wanted: &IdsArguments, is_preventing: bool) -> Result<(), Fail
     let tell = |_: &Ids, account: &Account| {
         nf_account::tell(account, &wanted.place, wanted.json);
     };
-    let mut bump = run_function(Box::new(ids), clock, Some(outlet), &wanted.place, tell)?;
-    bump.close_lines();
-    let account = bump.account();
-    tell(bump.function(), &account);
-    Ok(())
+    run_function(Box::new(ids), alone(&wanted.place, clock, Some(outlet)), tell)
 }
 
 impl IdsArguments {

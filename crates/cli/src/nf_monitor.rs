@@ -2,12 +2,12 @@
 //! know what flows are.
 
 use crate::failure::Failure;
-use crate::nf::{Outlet, Place, run_function, secret_seed};
+use crate::nf::{alone, hear};
 use crate::nf_account;
 use crate::output::{block, say, table};
 use catena_nf::monitor::{CLASSES, Monitor, MonitorConfig, Talker};
 use catena_nf::packet::Direction;
-use catena_runner::{Account, Clock};
+use catena_runner::{Account, Clock, Outlet, Place, run_between, secret_seed};
 use clap::Args;
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
@@ -48,7 +48,10 @@ pub(crate) fn run(wanted: &MonitorArguments, place: &Place, is_json: bool) -> Re
         ..MonitorConfig::default()
     })?;
     let tell = |monitor: &Monitor, account: &Account| tell(monitor, account, place, is_json);
-    let mut bump = run_function(Box::new(monitor), clock, collector, place, tell)?;
+    let setting = alone(place, clock, collector);
+    let mut bump = run_between(Box::new(monitor), setting, |monitor, news| {
+        hear(place, monitor, &news, tell);
+    })?;
     let now = clock.now();
     bump.conclude(now, |monitor, outcomes| monitor.end_all(now, outcomes))?;
     let account = bump.account();

@@ -83,11 +83,11 @@ fn show(path: &PathReport) {
         path.since
     );
     let mut table = table(["hop", "function", "instance", "node", "weight"]);
-    for (index, PathHop { function, is_tap, instances }) in path.hops.iter().enumerate() {
+    for PathHop { hop, function, is_tap, instances, .. } in &path.hops {
         let function = if *is_tap { format!("{function} (tap)") } else { function.clone() };
         for instance in instances {
             table.add_row([
-                (index + 1).to_string(),
+                (hop + 1).to_string(),
                 function.clone(),
                 instance.name.clone(),
                 instance.node.as_ref().map_or("-", NodeName::as_str).to_owned(),

@@ -4,7 +4,7 @@
 use crate::connection::default_api;
 use crate::failure::Failure;
 use crate::user;
-use catena_agent::{DataplanePaths, PortIo, TlsPaths};
+use catena_agent::{DataplanePaths, InstancePaths, PortIo, TlsPaths};
 use catena_controller::{Auth, ListenerSource, Overlap};
 use catena_dataplane::engine::FLOOD_FRAMES_PER_SECOND;
 use catena_dataplane::shell::User;
@@ -24,6 +24,11 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// How long a controller that was told to stop waits for the disk.
 const END_WAIT: Duration = Duration::from_secs(10);
+
+/// Where instances of nodes are kept, if nothing else is said.
+const INSTANCES: &str = "/var/lib/catena-instances";
+/// Where control groups are written down, for all agents of a machine: those of a lab are gone before their groups.
+const CGROUP_JOURNAL: &str = "/var/lib/catena-cgroups";
 
 /// Threads that serve what does not block.
 const WORKERS: usize = 2;
@@ -158,6 +163,10 @@ pub(crate) struct AgentArguments {
     /// Where the data plane keeps its last program and its socket.
     #[arg(long)]
     state: PathBuf,
+    /// Where instances of functions that this node runs itself are kept; nobody else may write there. Without it, a
+    /// folder below /var/lib/catena-instances with the node's name.
+    #[arg(long, value_name = "DIR")]
+    instances: Option<PathBuf>,
     /// Own address on the data network.
     #[arg(long)]
     underlay: IpAddr,
@@ -364,6 +373,13 @@ pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
     if arguments.no_sandbox {
         command.push("--no-sandbox".into());
     }
+    let home = || Path::new(INSTANCES).join(arguments.node.as_str());
+    let instances = InstancePaths {
+        home: arguments.instances.clone().unwrap_or_else(home),
+        binary: std::env::current_exe()?,
+        cgroups: catena_kernel::cgroup::ROOT.into(),
+        cgroup_journal: CGROUP_JOURNAL.into(),
+    };
     let config = catena_agent::Config {
         node: arguments.node,
         role: arguments.role.into(),
@@ -378,6 +394,7 @@ pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
         underlay_devices: arguments.underlay_devices,
         underlay_mtu: arguments.underlay_mtu,
         dataplane: DataplanePaths { command, control_socket: control_socket(&arguments.state) },
+        instances,
         uses_fast_path: !arguments.no_fastpath,
         port_io: arguments.port_io.into(),
     };

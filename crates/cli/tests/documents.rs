@@ -138,7 +138,7 @@ chains:
 functions:
   - name: v1
     on_failure: block
-    template: {runs: {image: registry/fw:1}, instances: 2}
+    template: {runs: {external: registry/fw:1}, instances: 2}
 graphs:
   - {name: g, branches: {web: [rest]}}
 ";
@@ -171,7 +171,10 @@ fn a_document_is_planned_applied_and_compared_as_a_whole() {
     assert_eq!(controller.tell(0, &["diff", "-f", &file]), "");
     assert!(controller.tell(0, &["graph", "show", "g"]).contains("└─► rest"));
     let function = controller.tell(0, &["function", "show", "v1"]);
-    assert!(function.contains("image registry/fw:1") && function.contains("of 2"), "{function}");
+    assert!(
+        function.contains("somebody else's: registry/fw:1") && function.contains("of 2"),
+        "{function}"
+    );
 
     // A chain tells itself as a document that changes nothing.
     let export = controller.tell(0, &["chain", "export", "rest"]);
@@ -474,6 +477,7 @@ fn no_verb_hands_a_hostile_name_to_the_terminal() {
         (vec!["function", "list"], true),
         (vec!["function", "show", &group], true),
         (vec!["function", "alerts", &group], true),
+        (vec!["function", "create", "--template", "filter", HOSTILE], true),
         (vec!["instance", "list"], true),
         (vec!["instance", "show", &pair], true),
         (vec!["instance", "resume", &pair], true),
@@ -550,7 +554,7 @@ fn write_log(folder: &Path) -> String {
     let change = deltas(&node, &Program::default(), &program).remove(0);
     let framed = frame::encode(&change);
     let (length, body) = framed.split_at(4);
-    let record = [b"catena\0\x03", length, &checksum(body).to_be_bytes(), body].concat();
+    let record = [b"catena\0\x04", length, &checksum(body).to_be_bytes(), body].concat();
     let file = folder.join("hostile.log");
     std::fs::write(&file, record).unwrap();
     file.to_str().unwrap().to_owned()

@@ -227,6 +227,20 @@ impl Client {
         self.exchange(request.body(lines).timeout(WATCH_MAX))
     }
 
+    /// Sends bytes that are no JSON.
+    pub(crate) fn put_bytes<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        bytes: Vec<u8>,
+    ) -> Result<T, ClientError> {
+        let url = reqwest::Url::parse(&format!("{}{path}", self.base))
+            .map_err(|error| self.unreachable(&error))?;
+        let request = self.http.put(url).header("Content-Type", "application/octet-stream");
+        let answer = self.exchange(request.body(bytes))?;
+        let text = answer.text().map_err(|error| self.unreachable(&error))?;
+        serde_json::from_str(&text).map_err(|error| unexpected(path, &error.to_string()))
+    }
+
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.read(Method::GET, path, None)
     }

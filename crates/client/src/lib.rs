@@ -9,6 +9,7 @@ pub mod deploy;
 mod draft;
 mod error;
 mod native;
+mod rule_sets;
 mod slices;
 
 pub use client::{API_PORT, Client, Kind};

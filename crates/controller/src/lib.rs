@@ -83,6 +83,7 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
 
     let (receipts, receipts_seen) =
         tokio::sync::watch::channel(Arc::new(reconcile::receipts::Receipts::default()));
+    let forgetting = northbound::watch_rule_sets(Arc::clone(&declared));
     let app = northbound::App {
         declared,
         situation: situation.clone(),
@@ -98,6 +99,7 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
         quotas: Arc::new(quotas),
         bulks: northbound::Seats::default(),
         requests: northbound::Seats::default(),
+        large_bodies: northbound::Seats::default(),
         trusted_proxies: config.trusted_proxies.into(),
     };
     let (north, south) = connections::doors();
@@ -105,13 +107,15 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
     // is woken on the spot.
     let mut listeners = tokio::task::JoinSet::new();
     listeners.spawn(async move { northbound::serve(northbound, &north, Arc::new(app)).await });
-    let heard = signals.clone();
+    let (heard, running) = (signals.clone(), Arc::clone(&fleet));
     listeners
         .spawn(async move { southbound::serve(southbound, &south, authority, fleet, heard).await });
     tokio::select! {
         end = reconciler.run() => end,
         end = checkpoint(file, config.checkpoint_interval) => end,
+        end = forgetting => end,
         end = reconcile::drain::watch(situation.clone(), Arc::clone(&collector), signals.clone(), receipts) => end,
+        end = reconcile::instances::watch(situation.clone(), running) => end,
         end = reconcile::health::watch(situation, collector, signals, found) => end,
         Some(end) = listeners.join_next() => end.unwrap_or(Err(ControllerError::Ended("listener"))),
     }

@@ -36,6 +36,7 @@ mod sync;
 mod tap;
 mod tunnel_receiver;
 mod tunnel_sender;
+pub mod walls;
 mod xdp;
 mod xdp_area;
 mod xdp_map;

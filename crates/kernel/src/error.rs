@@ -82,6 +82,7 @@ impl KernelError {
     }
 
     /// A refused netlink request.
+    #[cfg(feature = "netlink")]
     pub(crate) fn netlink(
         operation: &'static str,
         object: impl Into<String>,

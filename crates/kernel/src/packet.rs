@@ -177,6 +177,7 @@ fn set_option<T: Copy>(
 }
 
 /// Frames that a socket has lost for want of room since this was asked last.
+#[cfg(feature = "netlink")]
 pub(crate) fn take_drops(socket: &OwnedFd) -> io::Result<u32> {
     let mut counted = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
     let mut length = mem::size_of::<libc::tpacket_stats>() as libc::socklen_t;

@@ -10,6 +10,7 @@ mod error;
 pub mod open_vswitch;
 mod plots;
 mod resources;
+mod routes;
 mod run;
 mod supervisor;
 mod up;
@@ -21,11 +22,11 @@ pub use error::{LabError, Result};
 pub use plots::{BarChart, draw_charts};
 pub use run::user_frames;
 pub use run::{
-    Change, Comparison, Delays, DeploySample, Evidence, FaultOutcome, Footprint, Forged, Forgery,
-    FunctionEvidence, FunctionFigures, Isolation, Judged, LengthRow, Lowered, Mean, ProgramResult,
-    Ratio, RunEvidence, RunOptions, RunReport, SetupEvidence, SetupTimes, SouthboundEvidence,
-    Stateless, ThroughputRow, TrafficResult, Update, UsersEvidence, UsersRow, beside, changes_in,
-    command, commit_of, run, summary, write_summary,
+    ChainOutcome, Change, Comparison, Death, Delays, DeploySample, Evidence, FaultOutcome,
+    Footprint, Forged, Forgery, FunctionEvidence, FunctionFigures, Isolation, Judged, LengthRow,
+    Lowered, Mean, ProgramEnd, ProgramResult, Ratio, RunEvidence, RunOptions, RunReport,
+    SetupEvidence, SetupTimes, SouthboundEvidence, Stateless, ThroughputRow, TrafficResult, Update,
+    UsersEvidence, UsersRow, beside, changes_in, command, commit_of, run, summary, write_summary,
 };
 pub use supervisor::{
     Doorway, LabNode, LabProcess, LabStatus, StartOptions, Started, down, find, init_main, list,
@@ -33,9 +34,10 @@ pub use supervisor::{
 };
 pub use up::{RunningLab, up};
 pub use vocabulary::{
-    BitRate, Bundled, CableFault, Call, ChangeKind, Claim, CommandLine, Endpoint, Equipment,
-    Expectation, FaultKind, Flood, Function, FunctionCount, Lab, LabChain, LabFileError, Link,
-    LinkEnd, Load, Metric, Network, NodeCable, Ordered, Plain, Plot, PlotKind, Program, Relation,
-    Seconds, Sign, Statement, Sweep, Tenant, Tool, Traffic, Updates, Users, Version,
+    BitRate, Bundled, CableFault, Call, ChangeKind, Claim, CommandLine, Ending, Endpoint,
+    Equipment, Expectation, FaultKind, Flood, Function, FunctionCount, Kill, Lab, LabChain,
+    LabFileError, Link, LinkEnd, Load, Metric, Network, NodeCable, Ordered, Plain, Plot, PlotKind,
+    Program, Relation, RuleSet, Seconds, Sign, Statement, Sweep, Tenant, Tool, Traffic, Updates,
+    Users, Version,
 };
 pub use wiring::NoRoom;

@@ -5,15 +5,15 @@ use crate::error::{LabError, Result};
 use crate::resources::{
     declare, not_connected, not_settled, wait_for_cables, wait_for_chain, wait_for_nodes,
 };
+use crate::routes;
 use crate::supervisor::{Doorway, StartOptions, Started};
-use crate::vocabulary::{Lab, LabChain};
+use crate::vocabulary::{Lab, LabChain, RuleSet};
 use crate::wiring::{self, WiringPlan};
 use catena_client::Client;
 use catena_client::deploy::{ChainDocument, Deployed, Deployment, Document, FunctionDocument};
 use catena_model::preview::ApplyRequest;
-use catena_model::resource::{Encapsulation, FailurePolicy, FunctionTemplate, IpFamily, Runs};
+use catena_model::resource::{Encapsulation, IpFamily};
 use catena_model::status::ChainState;
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -113,7 +113,7 @@ impl RunningLab {
         chain: &LabChain,
         encapsulation: Option<Encapsulation>,
     ) -> Result<Deployed> {
-        self.declare_bundled(chain)?;
+        self.declare_bundled(chain, None)?;
         let document = ChainDocument {
             encapsulation: encapsulation.or(chain.document.encapsulation),
             ..chain.document.clone()
@@ -131,29 +131,22 @@ impl RunningLab {
             );
             return Err(LabError::Refused { lab: self.lab.name.clone(), reason });
         }
+        routes::lay(self, chain)?;
         Ok(deployed)
     }
 
     /// Declares the bundled functions of a chain, which the controller makes ports and pairs for; those that are there
-    /// stay. Who undeploys the chain takes them away with it.
-    fn declare_bundled(&self, chain: &LabChain) -> Result<()> {
+    /// stay. Who undeploys the chain takes them away with it. `told`: what they are told instead of what the file says.
+    pub(crate) fn declare_bundled(&self, chain: &LabChain, told: Option<&RuleSet>) -> Result<()> {
         let steps = chain.document.chain.iter();
         let own = steps.filter_map(|step| {
             let bundled = self.lab.bundled.get(&step.name)?;
+            let config = told.and_then(|set| set.config.get(&step.name));
             Some(FunctionDocument {
                 name: step.name.clone(),
-                on_failure: FailurePolicy::default(),
+                on_failure: bundled.on_failure,
                 keeps_mac: false,
-                template: Some(FunctionTemplate {
-                    runs: Runs::Bundled(bundled.kind.clone()),
-                    cpu_milli: None,
-                    memory_mib: None,
-                    config: bundled.config.clone(),
-                    networks: bundled.networks.clone(),
-                    instances: 1,
-                    on: bundled.on.parse().into_iter().collect(),
-                    labels: BTreeMap::new(),
-                }),
+                template: Some(bundled.template(config)),
             })
         });
         let document = Document { functions: own.collect(), ..Document::default() };

@@ -31,6 +31,11 @@ fn the_proof_of_paths_finds_every_made_up_fault() {
 }
 
 #[test]
+fn the_evaluator_of_verdicts_finds_every_made_up_fault() {
+    run("test_verdict_proof");
+}
+
+#[test]
 fn the_proof_of_routes_finds_every_made_up_fault() {
     run("test_route_proof");
 }

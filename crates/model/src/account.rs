@@ -162,6 +162,9 @@ pub struct InterfaceCounters {
 pub struct HopCounters {
     /// Index of the hop, from 0.
     pub hop: u16,
+    /// Its place among the functions of that hop, from 0: bundled functions beside each other are one hop.
+    #[serde(default)]
+    pub member: u8,
     /// The instance.
     pub instance: InstanceId,
     /// Name of the instance for people.

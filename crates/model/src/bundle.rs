@@ -1,7 +1,7 @@
 //! Functions that come with Catena, as programs name them: of which kind one is, what it is made of, and at
 //! which hop of a path it stands. Knows their configuration as text; refuses to know what it means.
 
-use crate::id::PathId;
+use crate::id::{InstanceId, PathId, PortId};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
@@ -36,8 +36,25 @@ pub struct ConfigurationId(pub [u8; 32]);
 
 impl fmt::Display for ConfigurationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        hex(&self.0, f)
     }
+}
+
+/// Writes a sum as hexadecimal digits.
+pub(crate) fn hex(sum: &[u8; 32], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    sum.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+}
+
+/// A sum of 64 hexadecimal digits; none: they are none.
+pub(crate) fn unhex(text: &str) -> Option<[u8; 32]> {
+    let mut sum = [0; 32];
+    if text.len() != 2 * sum.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (place, byte) in sum.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * place..2 * place + 2)?, 16).ok()?;
+    }
+    Some(sum)
 }
 
 impl fmt::Debug for ConfigurationId {
@@ -63,15 +80,7 @@ impl<'de> Deserialize<'de> for ConfigurationId {
         }
         let text = String::deserialize(deserializer)?;
         let wrong = || D::Error::custom("a configuration is known by 64 hexadecimal digits");
-        let mut id = [0; 32];
-        if text.len() != 2 * id.len() {
-            return Err(wrong());
-        }
-        for (place, byte) in id.iter_mut().enumerate() {
-            let digits = text.get(2 * place..2 * place + 2).ok_or_else(wrong)?;
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
-        }
-        Ok(Self(id))
+        unhex(&text).map(Self).ok_or_else(wrong)
     }
 }
 
@@ -85,19 +94,37 @@ pub struct ConfigurationEntry {
 /// By what a member is known: its path, the hop, and its place among the functions of that hop.
 pub type MemberKey = (PathId, u16, u8);
 
-/// A bundled function at a hop of a path: its instances run this configuration.
+/// A bundled function at a hop of a path: its instances run this configuration. Functions that stand at one hop are
+/// asked one behind the other, those whose instances stand at one place of their lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberEntry {
     /// The path.
     pub path: PathId,
     /// The hop, counted from 0.
     pub hop: u16,
-    /// Its place among the functions of that hop.
+    /// Its place among the functions of that hop, counted from 0 as packets come by.
     pub member: u8,
+    /// Its name for people.
+    pub function: String,
     /// Does the path lead through it against the order in which chains list their functions?
     pub is_backward: bool,
     /// What it is made of.
     pub configuration: ConfigurationId,
+    /// One for each instance of the hop, in their order and on their nodes.
+    pub instances: Vec<MemberInstance>,
+}
+
+/// An instance of a bundled function at a hop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberInstance {
+    /// The instance.
+    pub id: InstanceId,
+    /// Its name for people.
+    pub name: String,
+    /// The port towards it, on this way.
+    pub ingress: PortId,
+    /// The port it sends from.
+    pub egress: PortId,
 }
 
 impl MemberEntry {
@@ -113,18 +140,19 @@ impl MemberEntry {
 pub struct Member {
     /// The hop at which it stands.
     pub hop: u16,
+    /// Its place among the functions of that hop.
+    #[serde(default)]
+    pub member: u8,
+    /// Its name for people.
+    #[serde(default)]
+    pub function: String,
     /// By what that is known of which it is made.
     pub id: ConfigurationId,
     /// It.
     pub configuration: Arc<Configuration>,
-}
-
-impl Member {
-    /// A function of this configuration at a hop.
-    #[must_use]
-    pub fn new(hop: u16, configuration: Configuration) -> Self {
-        Self { hop, id: configuration.id(), configuration: Arc::new(configuration) }
-    }
+    /// One for each instance of the hop.
+    #[serde(default)]
+    pub instances: Vec<MemberInstance>,
 }
 
 #[cfg(test)]

@@ -56,6 +56,8 @@ resource_id! {
     GraphId,
     /// A slice of a 5G network: the traffic of some users of a tenant.
     SliceId,
+    /// A rule set that was sent by itself.
+    RuleSetId,
 }
 
 /// The owner of a resource; networking-sfc shows it as `project_id` and `tenant_id`.

@@ -42,6 +42,10 @@ limits! {
         "Rules of one bundled function's configuration.";
     FUNCTION_CONFIG_BYTES_MAX: usize = 8 * 1024 * 1024, "bytes",
         "One bundled function's configuration.";
+    PROJECT_RULE_SETS_BYTES_MAX: usize = 64 * 1024 * 1024, "bytes",
+        "Rule sets that one project has sent by themselves, all together.";
+    RULE_SET_UNNAMED_S: u64 = 3_600, "seconds",
+        "How long a rule set is kept that no function has named since it was sent.";
     FUNCTION_FLOWS_MAX: usize = 65_536, "flows",
         "Connections that one bundled function looks after at once; what finds no room is treated by its policy, by name.";
     FUNCTION_FLOWBITS_MAX: usize = 512, "names",
@@ -68,6 +72,8 @@ limits! {
         "Messages of all functions of a data plane that wait for its agent; what finds no room is lost, and counted.";
     NODE_FUNCTIONS_MAX: usize = 256, "functions",
         "Bundled functions that one node runs inside its data plane; an instance whose configuration changes counts twice until its former path has drained.";
+    SEGMENT_MEMBERS_MAX: usize = 16, "functions",
+        "Bundled functions beside each other in a chain that are one hop of its paths; those behind them are another.";
     NAT_ADDRESSES_MAX: usize = 256, "addresses",
         "Outside addresses that the flows of one NAT share: each keeps 24 KiB of free ports.";
     NAT_PREFIXES_MAX: usize = 1_024, "prefixes",
@@ -100,6 +106,8 @@ limits! {
         "Packets in fragments that one bundled function follows at once; the oldest gives way.";
     FUNCTION_INSTANCES_MAX: usize = 256, "instances",
         "Instances of one service function.";
+    NODE_INSTANCES_MAX: usize = 256, "instances",
+        "Instances of functions that one node runs itself, each a process.";
     NODE_RULES_MAX: usize = 131_072, "rules",
         "Classification rules in one node's program.";
     NODE_PATHS_MAX: usize = 65_536, "paths",

@@ -105,7 +105,7 @@ impl ChainCounters {
         add(&mut self.pinned_flows, other.pinned_flows);
         merge_drops(&mut self.dropped, &other.dropped);
         let is_same = |one: &HopCounters, other: &HopCounters| {
-            (one.hop, one.instance) == (other.hop, other.instance)
+            (one.hop, one.member, one.instance) == (other.hop, other.member, other.instance)
         };
         merge_lines(&mut self.hops, &other.hops, is_same, HopCounters::merge);
         self.is_partial |= other.is_partial;
@@ -194,6 +194,7 @@ mod tests {
         let volume = Volume { packets, bytes: packets };
         let hop = HopCounters {
             hop: 0,
+            member: 0,
             instance: InstanceId(Uuid::nil()),
             name: "f".into(),
             delivered: volume,

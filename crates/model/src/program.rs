@@ -392,12 +392,13 @@ pub struct RewriteEntry {
     pub leaves: TuplePattern,
 }
 
-/// One function of a path.
+/// One step of a path: a function, or a segment: bundled functions that are asked one behind the other
+/// ([`MemberEntry`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HopEntry {
-    /// The function.
+    /// The function; of a segment, the one that its chain lists first.
     pub function: FunctionId,
-    /// Its name for people.
+    /// Its name for people; of a segment, those of its functions.
     pub name: String,
     /// What it does to the path.
     pub kind: HopKind,
@@ -418,18 +419,19 @@ pub struct HopEntry {
     pub instances: Vec<InstanceEntry>,
 }
 
-/// An instance as a hop sees it.
+/// An instance as a hop sees it; at a segment, one of each of its functions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceEntry {
-    /// The instance.
+    /// The instance, by which it is chosen; at a segment, that of the function that its chain lists first, so that both
+    /// ways choose alike.
     pub id: InstanceId,
-    /// Its name for people.
+    /// Its name for people; at a segment, those of its instances.
     pub name: String,
     /// The node that carries it.
     pub node: NodeName,
     /// The port towards it.
     pub ingress: PortId,
-    /// The port it sends from.
+    /// The port it sends from; at a segment, that of the last on the way.
     pub egress: PortId,
     /// MAC that frames towards it must carry.
     pub ingress_mac: MacAddr,

@@ -9,6 +9,7 @@ use crate::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, NodeName, PortId, ProjectId, RuleId,
     SubnetId,
 };
+use crate::instance::Door;
 use crate::setup::Setup;
 use catena_wire::scalar::{MacAddr, PortRange, Vni};
 use ipnet::IpNet;
@@ -372,10 +373,13 @@ pub struct TupleMapping {
 }
 
 impl ServiceFunction {
-    /// Does it come with Catena?
+    /// Does it come with Catena, and do data planes ask it in place?
     #[must_use]
-    pub fn is_bundled(&self) -> bool {
-        self.template.as_ref().is_some_and(|template| matches!(template.runs, Runs::Bundled(_)))
+    pub fn is_inside(&self) -> bool {
+        let is_inside = |template: &FunctionTemplate| {
+            matches!(template.runs, Runs::Bundled(_)) && template.door.is_inside()
+        };
+        self.template.as_ref().is_some_and(is_inside)
     }
 }
 
@@ -421,6 +425,9 @@ pub struct FunctionSettings {
 pub struct FunctionTemplate {
     /// What is run.
     pub runs: Runs,
+    /// Where a bundled function runs.
+    #[serde(default, skip_serializing_if = "Door::is_inside")]
+    pub door: Door,
     /// Processor time of one instance, in thousandths of a core; none: no bound.
     #[serde(default)]
     pub cpu_milli: Option<u32>,
@@ -447,6 +454,22 @@ pub struct FunctionTemplate {
 }
 
 impl FunctionTemplate {
+    /// Do nodes run its instances, each in a process of its own? A command without hosts is run by nobody.
+    #[must_use]
+    pub fn is_run_by_nodes(&self) -> bool {
+        match self.runs {
+            Runs::Command(_) => !self.on.is_empty(),
+            Runs::Bundled(_) => self.door == Door::Apart,
+            Runs::Image(_) | Runs::External(_) => false,
+        }
+    }
+
+    /// Are its instances, with their ports, made from it and from nothing else?
+    #[must_use]
+    pub fn makes_instances(&self) -> bool {
+        matches!(self.runs, Runs::Bundled(_)) || self.is_run_by_nodes()
+    }
+
     /// What its instances are made of, where they come with Catena.
     #[must_use]
     pub fn configuration(&self) -> Option<Configuration> {

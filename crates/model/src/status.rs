@@ -332,7 +332,7 @@ pub struct PathReport {
 pub struct PathRoute {
     /// Where it begins.
     pub from: NodeName,
-    /// Name of the function.
+    /// Name of the function; of functions that are one hop, their names.
     pub function: String,
     /// Name of the instance.
     pub instance: String,
@@ -362,7 +362,7 @@ pub struct ComparedLeg {
     pub from: NodeName,
     /// Where it ends.
     pub to: NodeName,
-    /// Name of the function.
+    /// Name of the function; of functions that are one hop, their names.
     pub function: String,
     /// Bytes by which a packet without metadata grows, outer Ethernet, IP and UDP included.
     pub added_bytes: usize,
@@ -394,6 +394,12 @@ pub struct NodeEntries {
 /// A function on a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PathHop {
+    /// Index of the hop, from 0.
+    #[serde(default)]
+    pub hop: u16,
+    /// Its place among the functions of that hop, from 0: bundled functions beside each other are one hop.
+    #[serde(default)]
+    pub member: u8,
     /// Name of the function.
     pub function: String,
     /// Does it get copies alone?

@@ -19,7 +19,7 @@ mod standing;
 #[cfg(test)]
 mod tests;
 
-use crate::function::{Answer, Function, RuleCount, StateEntry};
+use crate::function::{Answer, Function, Portion, RuleCount, StateEntry};
 use crate::outcome::{GeneratedKind, Outcomes, Verdict};
 use crate::packet::{Direction, Packet, Time};
 use crate::profile::{FieldSet, Meta, Profile, StateScope};
@@ -47,6 +47,8 @@ pub struct Balancer {
     when_full: WhenFull,
     seed: u64,
     sessions: Sessions,
+    /// Where the next portion of an export begins.
+    portioned: usize,
     /// Of each backend.
     standings: Vec<Standing>,
     checks: Checks,
@@ -89,6 +91,7 @@ impl Balancer {
             when_full: config.when_full,
             seed: config.seed,
             sessions: Sessions::new(config.sessions_max, FUNCTION_FRAGMENTED_MAX, config.seed),
+            portioned: 0,
             standings: vec![standing::FRESH; program.backends.len()],
             checks: Checks::new(&program, config.seed),
             counts: vec![RuleCount::default(); rules],
@@ -287,6 +290,10 @@ impl Function for Balancer {
 
     fn export(&mut self, all: bool, into: &mut Vec<StateEntry>) {
         self.export_state(all, into);
+    }
+
+    fn export_portion(&mut self, portion: Portion, into: &mut Vec<StateEntry>) -> bool {
+        self.export_state_portion(portion, into)
     }
 
     fn import(&mut self, entries: &[StateEntry]) -> usize {

@@ -13,7 +13,7 @@ mod tests;
 mod walk;
 
 use crate::bucket::Bucket;
-use crate::function::{Answer, Function, RuleCount, StateEntry};
+use crate::function::{Answer, Function, Portion, RuleCount, StateEntry};
 use crate::outcome::{DropCause, Event, EventKind, Outcomes, Verdict};
 use crate::packet::{Direction, Packet, Time};
 use crate::profile::Profile;
@@ -228,23 +228,20 @@ impl Function for Firewall {
     }
 
     fn export(&mut self, all: bool, into: &mut Vec<StateEntry>) {
-        for (rule, is_dirty) in self.state.is_dirty.iter_mut().enumerate() {
-            if !std::mem::take(is_dirty) && !all {
-                continue;
-            }
-            let Some(content) = self.program.contents.get(rule) else { continue };
-            let count = self.state.counts.get(rule).copied().unwrap_or_default();
-            let limits = self.program.limits.iter().zip(&self.state.buckets);
-            let buckets = limits.filter(|((of, _), _)| *of as usize == rule);
-            let mut value = Vec::with_capacity(32);
-            value.extend(count.packets.to_be_bytes());
-            value.extend(count.bytes.to_be_bytes());
-            buckets.for_each(|(_, bucket)| bucket.write(&mut value));
-            into.push(StateEntry { key: content.to_be_bytes().into(), value: Some(value) });
-        }
+        self.export_rules(all, into);
         if let Some(tracking) = &mut self.tracking {
             tracking.export(all, into);
         }
+    }
+
+    fn export_portion(&mut self, portion: Portion, into: &mut Vec<StateEntry>) -> bool {
+        if let Some(tracking) = &mut self.tracking
+            && tracking.export_portion(portion, into)
+        {
+            return true;
+        }
+        self.export_rules(portion.all, into);
+        false
     }
 
     fn import(&mut self, entries: &[StateEntry]) -> usize {
@@ -266,6 +263,24 @@ impl Function for Firewall {
 }
 
 impl Firewall {
+    /// What rules have counted, and their buckets, where that has changed, or with `all` everywhere.
+    fn export_rules(&mut self, all: bool, into: &mut Vec<StateEntry>) {
+        for (rule, is_dirty) in self.state.is_dirty.iter_mut().enumerate() {
+            if !std::mem::take(is_dirty) && !all {
+                continue;
+            }
+            let Some(content) = self.program.contents.get(rule) else { continue };
+            let count = self.state.counts.get(rule).copied().unwrap_or_default();
+            let limits = self.program.limits.iter().zip(&self.state.buckets);
+            let buckets = limits.filter(|((of, _), _)| *of as usize == rule);
+            let mut value = Vec::with_capacity(32);
+            value.extend(count.packets.to_be_bytes());
+            value.extend(count.bytes.to_be_bytes());
+            buckets.for_each(|(_, bucket)| bucket.write(&mut value));
+            into.push(StateEntry { key: content.to_be_bytes().into(), value: Some(value) });
+        }
+    }
+
     /// Takes one entry over that another firewall has exported; none: no rule here has its content, or it
     /// is none.
     fn take_over(&mut self, entry: &StateEntry) -> Option<()> {

@@ -7,7 +7,7 @@ use crate::profile::Profile;
 /// A network function (RFC 7665 section 1.4: service function).
 ///
 /// Whoever runs it owns clock, packets and what its outcomes ask for. Of one value, calls come one after
-/// the other; times never go back.
+/// the other; times never go back. What is not said here is that of a function which remembers and counts nothing.
 pub trait Function: Send {
     /// What it says of itself, with its configuration.
     fn profile(&self) -> &Profile;
@@ -23,7 +23,9 @@ pub trait Function: Send {
     );
 
     /// Lets time pass: what has waited long enough happens, packets and messages that are due are made.
-    fn elapse(&mut self, now: Time, outcomes: &mut Outcomes);
+    fn elapse(&mut self, _now: Time, outcomes: &mut Outcomes) {
+        outcomes.begin(0);
+    }
 
     /// The packets that wait in it.
     fn waiting(&self) -> Waiting {
@@ -34,18 +36,43 @@ pub trait Function: Send {
     fn ask(&self, now: Time, direction: Direction, packet: &Packet<'_>) -> Answer;
 
     /// Appends what it remembers that has changed since it was exported last, or with `all` everything.
-    fn export(&mut self, all: bool, into: &mut Vec<StateEntry>);
+    fn export(&mut self, _all: bool, _into: &mut Vec<StateEntry>) {}
+
+    /// Appends a portion of what [`export`](Self::export) would append; true: there is more, for the next call.
+    /// What changes between portions is part of a later one, and what is forgotten comes before what is remembered
+    /// again under its key. One that [forgets all](StateEntry::forgets_all) of something ends the export: the next
+    /// is to be of everything. Where little is remembered, one portion is all of it.
+    fn export_portion(&mut self, portion: Portion, into: &mut Vec<StateEntry>) -> bool {
+        self.export(portion.all, into);
+        false
+    }
 
     /// Takes over what another value of its kind has exported; entries that its rules know nothing of, or
     /// for which there is no room, are left. Answers how many were taken.
-    fn import(&mut self, entries: &[StateEntry]) -> usize;
+    fn import(&mut self, _entries: &[StateEntry]) -> usize {
+        0
+    }
 
     /// What its rules have counted, in the order of their numbers.
-    fn report(&self, into: &mut Vec<RuleCount>);
+    fn report(&self, _into: &mut Vec<RuleCount>) {}
 
     /// The rule with this number in its user's words, such as `edge.iptables line 14, --dport 23 -j DROP`.
     fn rule_in_words(&self, rule: u32) -> Option<String>;
 }
+
+/// A part of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Portion {
+    /// Of everything; else of what has changed. It stays the same through one export.
+    pub all: bool,
+    /// The export begins with it.
+    pub is_first: bool,
+    /// How much it may cost: an entry that is looked at costs 1, one that is appended [`ENTRY_COST`].
+    pub budget: usize,
+}
+
+/// What an appended entry costs of a [`Portion`].
+pub const ENTRY_COST: usize = 32;
 
 /// Packets that wait in a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,6 +101,14 @@ pub struct StateEntry {
     pub key: Vec<u8>,
     /// What is remembered; none: it has been forgotten.
     pub value: Option<Vec<u8>>,
+}
+
+impl StateEntry {
+    /// Does it say that everything is forgotten that was told before of what its key is about? Such a key is one byte.
+    #[must_use]
+    pub fn forgets_all(&self) -> bool {
+        self.value.is_none() && self.key.len() == 1
+    }
 }
 
 /// What a rule has counted.

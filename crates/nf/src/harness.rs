@@ -12,7 +12,7 @@ mod tests;
 pub mod traffic;
 
 use crate::check::{self, Fault};
-use crate::function::{Function, RuleCount};
+use crate::function::{Function, Portion, RuleCount, StateEntry};
 use crate::outcome::{
     DropCause, EventKind, GeneratedKind, HandedOutKind, Outcomes, Patch, Verdict,
 };
@@ -279,7 +279,8 @@ fn carried<F: Function>(
         first.export(false, &mut changes);
     }
     first.export(true, &mut entries);
-    for exported in [entries, changes] {
+    let portions = in_portions(&mut make(), before, random)?;
+    for exported in [entries, changes, portions] {
         let mut second = make();
         second.import(&exported);
         let (others, own) = run(&mut second, behind, random)?;
@@ -297,6 +298,40 @@ fn carried<F: Function>(
         }
     }
     Ok(())
+}
+
+/// What somebody has who takes portions of exports between packets: first of everything, then of what has changed.
+fn in_portions<F: Function>(
+    function: &mut F,
+    inputs: &[Input],
+    random: &mut Random,
+) -> Result<Vec<StateEntry>, Disproof> {
+    const PACKETS: usize = 64;
+    const BUDGET: usize = 2_000;
+    let (mut kept, mut all, mut is_first) = (BTreeMap::new(), true, true);
+    let mut take = |function: &mut F| {
+        let mut entries = Vec::new();
+        let portion = Portion { all, is_first, budget: BUDGET };
+        let is_more = function.export_portion(portion, &mut entries);
+        (all, is_first) = (all && is_more, !is_more);
+        for StateEntry { key, value } in entries {
+            match value {
+                None if key.len() == 1 => (all, is_first, kept) = (true, true, BTreeMap::new()),
+                None => drop(kept.remove(&key)),
+                Some(value) => drop(kept.insert(key, value)),
+            }
+        }
+        is_more || all
+    };
+    for part in inputs.chunks(PACKETS) {
+        run(function, part, random)?;
+        take(function);
+    }
+    // The rest of the last one, and what has changed meanwhile.
+    for _ in 0..2 {
+        while take(function) {}
+    }
+    Ok(kept.into_iter().map(|(key, value)| StateEntry { key, value: Some(value) }).collect())
 }
 
 /// What `ask` answers is what happens then, and asking changes nothing.

@@ -12,6 +12,7 @@ mod evaluate;
 mod evasions;
 mod eve;
 mod facts;
+mod finds;
 mod flow;
 mod http;
 mod inspect;
@@ -24,7 +25,7 @@ mod thresholds;
 
 pub use config::{IdsConfig, IdsError};
 
-use crate::function::{Answer, Function, RuleCount, StateEntry};
+use crate::function::{Answer, Function, Portion, RuleCount, StateEntry};
 use crate::outcome::{
     DropCause, Event, EventKind, GeneratedKind, HandedOutKind, Outcomes, Verdict,
 };
@@ -81,6 +82,7 @@ pub struct Ids {
     counts: Vec<RuleCount>,
     is_dirty: Vec<bool>,
     statistics: IdsStatistics,
+    portioned: carry::Portioned,
 }
 
 impl Ids {
@@ -106,6 +108,7 @@ impl Ids {
             counts: vec![RuleCount::default(); number],
             is_dirty: vec![false; number],
             statistics: IdsStatistics::default(),
+            portioned: carry::Portioned::default(),
             program,
             config,
         })
@@ -287,6 +290,10 @@ impl Function for Ids {
 
     fn export(&mut self, all: bool, into: &mut Vec<StateEntry>) {
         self.export_state(all, into);
+    }
+
+    fn export_portion(&mut self, portion: Portion, into: &mut Vec<StateEntry>) -> bool {
+        self.export_state_portion(portion, into)
     }
 
     fn import(&mut self, entries: &[StateEntry]) -> usize {

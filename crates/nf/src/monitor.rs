@@ -24,7 +24,7 @@ pub use round_trips::{CLASSES, RoundTrips};
 pub use scans::ScanLimit;
 pub use talkers::Talker;
 
-use crate::function::{Answer, Function, RuleCount, StateEntry};
+use crate::function::{Answer, Function, Portion, RuleCount, StateEntry};
 use crate::outcome::{Event, EventKind, Outcomes, Verdict};
 use crate::packet::{Direction, Packet, Time};
 use crate::profile::{FieldSet, Meta, Profile, StateScope};
@@ -74,6 +74,8 @@ pub struct Monitor {
     /// Packets that were seen.
     tick: u64,
     gone: Gone,
+    /// Where the next portion of an export begins.
+    portioned: usize,
 }
 
 /// Where and when something happens.
@@ -102,6 +104,7 @@ impl Monitor {
             statistics: Statistics::default(),
             tick: 0,
             gone: Gone::default(),
+            portioned: 0,
             config,
         })
     }
@@ -394,6 +397,10 @@ impl Function for Monitor {
 
     fn export(&mut self, all: bool, into: &mut Vec<StateEntry>) {
         self.export_state(all, into);
+    }
+
+    fn export_portion(&mut self, portion: Portion, into: &mut Vec<StateEntry>) -> bool {
+        self.export_state_portion(portion, into)
     }
 
     fn import(&mut self, entries: &[StateEntry]) -> usize {

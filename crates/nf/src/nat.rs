@@ -18,7 +18,7 @@ mod sight;
 mod tests;
 mod write;
 
-use crate::function::{Answer, Function, RuleCount, StateEntry};
+use crate::function::{Answer, Function, Portion, RuleCount, StateEntry};
 use crate::monitor::table::Keyed;
 use crate::outcome::{DropCause, Outcomes, Patch, Verdict};
 use crate::packet::{Direction, Packet, Time};
@@ -284,6 +284,10 @@ impl Function for Nat {
 
     fn export(&mut self, all: bool, into: &mut Vec<StateEntry>) {
         self.export_state(all, into);
+    }
+
+    fn export_portion(&mut self, portion: Portion, into: &mut Vec<StateEntry>) -> bool {
+        self.export_state_portion(portion, into)
     }
 
     fn import(&mut self, entries: &[StateEntry]) -> usize {

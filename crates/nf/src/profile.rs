@@ -145,7 +145,7 @@ pub struct Profile {
     pub reads: FieldSet,
     /// W: what patches may change.
     pub writes: FieldSet,
-    /// A: may it put another packet in a packet's place?
+    /// A: may it put another packet in a packet's place? In that of a super-frame it never does.
     pub replaces: bool,
     /// D: may it drop?
     pub drops: bool,
@@ -193,10 +193,16 @@ impl Profile {
 }
 
 impl Profile {
-    /// Must each packet be as on the wire? A packet in the place of a super-frame would be one in the place of many.
+    /// Must each packet be as on the wire?
     #[must_use]
     pub const fn wants_wire_packets(&self) -> bool {
-        !self.takes_super_frames || self.replaces
+        !self.takes_super_frames
+    }
+
+    /// Must packets that are no super-frames have finished checksums? What stands in another's place has its own.
+    #[must_use]
+    pub const fn wants_checksums(&self) -> bool {
+        self.wants_wire_packets() || self.replaces
     }
 }
 

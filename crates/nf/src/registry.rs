@@ -60,8 +60,14 @@ pub const KINDS: &[BundledKind] = &[
     BundledKind { name: "policer", make: qos::policer },
 ];
 
+/// Kinds in which packets wait: in chains they stand in processes of their own.
+const APART: &[BundledKind] = &[
+    BundledKind { name: "shaper", make: qos::shaper },
+    BundledKind { name: "work", make: qos::work },
+];
+
 /// Kinds that run between two interfaces, and in no chain yet.
-const ALONE: [&str; 3] = ["router", "shaper", "work"];
+const ALONE: [&str; 1] = ["router"];
 
 type Translate = fn(&str) -> Result<Translations, ConfigError>;
 
@@ -113,17 +119,40 @@ pub fn translations(configuration: &Configuration) -> Result<Translations, Confi
 /// The kinds that there are, for messages.
 #[must_use]
 pub fn names() -> String {
-    let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+    let names: Vec<&str> = KINDS.iter().chain(APART).map(|kind| kind.name).collect();
     names.join(", ")
 }
 
-/// A function as its configuration says.
+/// A function as its configuration says, for a data plane.
+///
+/// # Errors
+/// When there is no such kind, it cannot run there, or its configuration is wrong.
+pub fn make(configuration: &Configuration, surroundings: &Surroundings) -> Made {
+    let wanted = configuration.kind.as_str();
+    if APART.iter().any(|kind| kind.name == wanted) {
+        return Err(ConfigError(format!(
+            "packets wait in a {wanted}, which no data plane lets them: give it a process of its own, by 'door: apart' \
+             with hosts in 'on'"
+        )));
+    }
+    make_of(KINDS.iter(), configuration, surroundings)
+}
+
+/// The same, for a process of its own.
 ///
 /// # Errors
 /// When there is no such kind, or its configuration is wrong.
-pub fn make(configuration: &Configuration, surroundings: &Surroundings) -> Made {
+pub fn make_apart(configuration: &Configuration, surroundings: &Surroundings) -> Made {
+    make_of(KINDS.iter().chain(APART), configuration, surroundings)
+}
+
+fn make_of<'k>(
+    mut kinds: impl Iterator<Item = &'k BundledKind>,
+    configuration: &Configuration,
+    surroundings: &Surroundings,
+) -> Made {
     let wanted = configuration.kind.as_str();
-    let kind = KINDS.iter().find(|kind| kind.name == wanted).ok_or_else(|| {
+    let kind = kinds.find(|kind| kind.name == wanted).ok_or_else(|| {
         if ALONE.contains(&wanted) {
             return ConfigError(format!(
                 "a {wanted} stands in no chain yet: run `catena nf run {wanted}` between two interfaces"
@@ -140,7 +169,8 @@ pub fn make(configuration: &Configuration, surroundings: &Surroundings) -> Made 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(
     deny_unknown_fields,
-    expecting = "a file with its 'name' and 'text', which the command line reads for a document"
+    expecting = "a file with its 'name' and 'text', which the command line reads for a document, or with the 'sha256' of \
+                 a rule set that was sent in place of the text"
 )]
 struct File {
     /// Its name, for messages.

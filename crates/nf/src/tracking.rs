@@ -27,7 +27,7 @@ mod timeouts;
 
 pub use timeouts::Timeouts;
 
-use crate::function::StateEntry;
+use crate::function::{Portion, StateEntry};
 use crate::packet::{Packet, Time};
 use catena_model::limits::FUNCTION_FLOWS_MAX;
 use catena_rules::condition::ConnectionState;
@@ -246,6 +246,14 @@ impl Tracking {
             let value = connection.map(carry::value_bytes);
             into.push(StateEntry { key: carry::key_bytes(key), value });
         });
+    }
+
+    /// A portion of that; true: there is more.
+    pub(crate) fn export_portion(&mut self, portion: Portion, into: &mut Vec<StateEntry>) -> bool {
+        self.table.portion(portion, |key, connection| {
+            let value = connection.map(carry::value_bytes);
+            into.push(StateEntry { key: carry::key_bytes(key), value });
+        })
     }
 
     /// Takes one connection over that another has exported; none: the entry is none, or there is no room.

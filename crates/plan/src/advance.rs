@@ -13,13 +13,16 @@ use crate::pins::pins;
 use crate::programs::port_entry;
 use crate::render::Rendering;
 use crate::routing::{is_routed, render_routed};
+use crate::segments::ports_used;
 use crate::ways::Roads;
+use catena_model::bundle::{Configuration, ConfigurationId, Member};
 use catena_model::id::ChainId;
 use catena_model::limits::NODE_FUNCTIONS_MAX;
 use catena_model::program::PortRole;
 use catena_model::resource::Chain;
 use catena_model::{NodeName, PathId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// One step of the planner: from the blueprint before to the ledger after.
 pub(crate) struct Step<'s> {
@@ -222,15 +225,12 @@ fn drop_installs(ledger: &mut Ledger, chain: ChainId, kept: &[PathId]) {
 }
 
 fn ports_of(intent: &Intent, rendering: &Rendering) -> Vec<PlacedPort> {
-    let instances = rendering.hops.iter().flat_map(|hop| &hop.instances);
     let mut ports: Vec<PlacedPort> = Vec::new();
-    for instance in instances {
-        for id in [instance.ingress, instance.egress] {
-            let is_known = ports.iter().any(|placed| placed.port.id == id);
-            let entry = || port_entry(intent, intent.ports.get(&id)?, PortRole::Function);
-            if let (false, Some(port)) = (is_known, entry()) {
-                ports.push(PlacedPort { node: instance.node.clone(), port });
-            }
+    for (node, id) in ports_used(&rendering.hops, &rendering.members) {
+        let is_known = ports.iter().any(|placed| placed.port.id == id);
+        let entry = || port_entry(intent, intent.ports.get(&id)?, PortRole::Function);
+        if let (false, Some(port)) = (is_known, entry()) {
+            ports.push(PlacedPort { node: node.clone(), port });
         }
     }
     ports
@@ -251,6 +251,22 @@ fn have_nodes_room(ledger: &Ledger, way: &Rendering) -> bool {
         }
     }
     run.values().all(|known| known.len() <= NODE_FUNCTIONS_MAX)
+}
+
+/// Members that share what they are made of with those of paths that are known: it may be large.
+fn shared(ledger: &Ledger, members: &[Member]) -> Vec<Member> {
+    let mut members = members.to_vec();
+    if !members.is_empty() {
+        let known = ledger.paths.values().flat_map(|path| &path.members);
+        let known: BTreeMap<ConfigurationId, &Arc<Configuration>> =
+            known.map(|member| (member.id, &member.configuration)).collect();
+        for member in &mut members {
+            if let Some(known) = known.get(&member.id) {
+                member.configuration = Arc::clone(known);
+            }
+        }
+    }
+    members
 }
 
 fn install(
@@ -274,7 +290,7 @@ fn install(
         encapsulation: way.encapsulation,
         context: way.context.clone(),
         hops: way.hops.clone(),
-        members: way.members.clone(),
+        members: shared(ledger, &way.members),
         destination: way.destination,
         leads_to: way.leads_to.clone(),
         splits_flows: way.splits_flows,

@@ -1,13 +1,18 @@
 //! Everything that operators have declared, as the planner sees it.
 
+use catena_model::ProjectId;
 use catena_model::id::{
-    ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
+    ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, RuleSetId, SliceId,
+    SubnetId,
 };
 use catena_model::resource::{
-    Chain, ChainGraph, ClassificationRule, Instance, Network, Port, ServiceFunction, Subnet,
+    Chain, ChainGraph, ClassificationRule, FunctionTemplate, Instance, Network, Port,
+    ServiceFunction, Subnet,
 };
+use catena_model::rule_set::{BadRuleSet, RuleSet};
 use catena_model::slice::Slice;
 use imbl::ordmap::DiffItem;
+use std::sync::Arc;
 
 /// Resources by identity. A copy costs nothing and shares what it has in common with its origin.
 pub type Table<K, V> = imbl::OrdMap<K, V>;
@@ -45,9 +50,26 @@ pub struct Intent {
     pub graphs: Table<GraphId, ChainGraph>,
     /// Slices of 5G networks.
     pub slices: Table<SliceId, Slice>,
+    /// Rule sets that configurations of bundled functions name.
+    pub rule_sets: Table<RuleSetId, RuleSet>,
 }
 
 impl Intent {
+    /// A template of a function of a project, with the text of each rule set in the place of its digest.
+    ///
+    /// # Errors
+    /// The project has not sent one that it names.
+    pub fn with_texts(
+        &self,
+        template: &FunctionTemplate,
+        project: &ProjectId,
+    ) -> Result<FunctionTemplate, BadRuleSet> {
+        template.with_texts(|digest| {
+            let sent = self.rule_sets.get(&RuleSetId::of(project, digest))?;
+            Some(Arc::clone(&sent.text))
+        })
+    }
+
     /// What people call a port: its name, else its identity.
     #[must_use]
     pub fn port_name(&self, id: PortId) -> String {

@@ -6,6 +6,7 @@ use crate::cables::Cables;
 use crate::inventory::Inventory;
 use crate::paths::Paths;
 use crate::port_numbers::NumberBooks;
+use crate::segments::together;
 use crate::way_detours::DetourBooks;
 use crate::way_mtus::{LinkMtus, MtuBooks};
 use crate::ways::WayBooks;
@@ -154,9 +155,9 @@ pub(crate) fn bundles<'h>(
     hops: &'h [HopEntry],
 ) -> impl Iterator<Item = (&'h NodeName, Bundle)> {
     members.iter().flat_map(move |member| {
-        let instances = hops.get(usize::from(member.hop)).map(|hop| &hop.instances);
-        let all = instances.into_iter().flatten();
-        all.map(move |one| (&one.node, (one.id, member.id)))
+        let hop = hops.get(usize::from(member.hop));
+        let all = hop.into_iter().flat_map(|hop| together(hop, member));
+        all.map(move |one| (one.node, (one.id, member.id)))
     })
 }
 
@@ -282,9 +283,11 @@ impl PathRecord {
         MemberEntry {
             path,
             hop: member.hop,
-            member: 0,
+            member: member.member,
+            function: member.function.clone(),
             is_backward: self.direction == Direction::Reverse,
             configuration: member.id,
+            instances: member.instances.clone(),
         }
     }
 

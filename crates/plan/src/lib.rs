@@ -46,6 +46,7 @@ mod reconcile;
 mod render;
 pub mod route;
 mod routing;
+mod segments;
 mod selector;
 mod sends;
 mod slices;
@@ -87,6 +88,7 @@ pub use receipt::Changes;
 pub use reconcile::{News, NodeNews, Planned, Reconciler};
 pub use render::why_unbound;
 pub use routing::path_routes;
+pub use segments::{FunctionAt, InstanceAt};
 pub use slices::{
     SliceBlock, SliceBook, SliceDrainWatch, SlicePath, SlicePhase, is_slice_withdrawn,
     slice_status, slices_draining,

@@ -66,7 +66,7 @@ impl<T> Silent<T> {
 /// Remembers counters from one look to the next.
 #[derive(Debug)]
 pub struct FunctionWatch<T> {
-    hops: BTreeMap<(NodeName, PathId, u16, InstanceId), Hop<T>>,
+    hops: BTreeMap<HopKey, Hop<T>>,
     ports: BTreeMap<(NodeName, PortId), Dropping<T>>,
 }
 
@@ -75,6 +75,9 @@ impl<T> Default for FunctionWatch<T> {
         Self { hops: BTreeMap::new(), ports: BTreeMap::new() }
     }
 }
+
+/// A node, a path, the place of a function on it, and the instance.
+type HopKey = (NodeName, PathId, (u16, u8), InstanceId);
 
 /// The packets of a hop as of the last look.
 #[derive(Debug)]
@@ -100,7 +103,8 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> FunctionWatch<T> {
         for (node, counted) in counters {
             for chain in &counted.chains {
                 for hop in &chain.hops {
-                    let key = (node.clone(), chain.path, hop.hop, hop.instance);
+                    let place = (hop.hop, hop.member);
+                    let key = (node.clone(), chain.path, place, hop.instance);
                     let before = hops.remove(&key);
                     self.hops.insert(key, Hop::after(before, hop, now));
                 }
@@ -132,17 +136,17 @@ impl<T: Copy + Ord + Add<Duration, Output = T>> FunctionWatch<T> {
                 continue;
             };
             // From a tap nothing returns.
-            let entry = path.hops.get(usize::from(*place));
-            let Some(entry) = entry.filter(|entry| entry.kind == HopKind::Through) else {
+            let function = path.functions().find(|one| (one.hop, one.member) == *place);
+            let Some(function) = function.filter(|one| one.kind == HopKind::Through) else {
                 continue;
             };
             let way_back =
                 blueprint.ledger.path_in(path.chain, Direction::Reverse, PathPhase::Classified);
-            let named = entry.instances.iter().find(|entry| entry.id == *instance);
+            let named = function.instances.iter().find(|one| one.id == *instance);
             let silent = Silent {
-                function: entry.name.clone(),
+                function: function.name.to_owned(),
                 id: *instance,
-                instance: named.map_or_else(|| instance.to_string(), |entry| entry.name.clone()),
+                instance: named.map_or_else(|| instance.to_string(), |one| one.name.to_owned()),
                 direction: way_back.map(|_| path.direction),
                 since,
             };

@@ -247,7 +247,7 @@ fn mapped(
             let packets = &meant.selector;
             let mut images = selector::mapped(packets.clone(), selector::mappings(function));
             // What somebody else's function makes of errors, nobody knows.
-            let errors = images.iter().filter(|_| function.is_bundled());
+            let errors = images.iter().filter(|_| function.is_inside());
             let errors: Vec<FlowMatch> =
                 errors.filter_map(|image| selector::errors_of(image, packets)).collect();
             for errors in errors {

@@ -6,6 +6,7 @@ use crate::intent::Intent;
 use crate::inventory::Inventory;
 use crate::ledger::{Direction, PathRecord, PlacedRule};
 use crate::place::{after_chains, answers_after_chains, answers_at_ports, at_ports};
+use crate::segments::{self, MadeOf, Single};
 use crate::selector::rewritten_by;
 use catena_model::bundle::Member;
 use catena_model::id::{ChainId, NetworkId, PortId};
@@ -19,6 +20,7 @@ use catena_model::resource::{
 use catena_model::setup::Setup;
 use catena_model::{NodeName, PathId};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// One way along a chain when everything it needs is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,16 +95,17 @@ pub(crate) fn render(
     if !graphs.is_entered(chain) {
         return Err("it has no classification rule".into());
     }
+    // Once for both ways: it may be large.
+    let made = functions.iter().map(|function| made_of(intent, function));
+    let made = made.collect::<Result<Vec<Option<MadeOf>>, String>>()?;
     let way = |direction: Direction| {
-        let hop = |function: &&ServiceFunction| hop(intent, inventory, chain, function, direction);
-        let hops = match direction {
-            Direction::Forward => functions.iter().map(hop).collect::<Result<_, String>>()?,
-            Direction::Reverse => functions.iter().rev().map(hop).collect::<Result<_, String>>()?,
+        let single = |(function, made_of): (&&ServiceFunction, &Option<MadeOf>)| {
+            let hop = hop(intent, inventory, chain, function, direction)?;
+            Ok((hop, made_of.clone()))
         };
-        let members = match direction {
-            Direction::Forward => members(functions.iter().copied()),
-            Direction::Reverse => members(functions.iter().rev().copied()),
-        };
+        let singles =
+            functions.iter().zip(&made).map(single).collect::<Result<Vec<Single>, String>>()?;
+        let (hops, members) = segments::join(singles, direction);
         let (rules, joins) = entries(intent, inventory, graphs, chain, direction)?;
         let destination = match direction {
             Direction::Forward => destination_network(intent, graphs, chain),
@@ -173,7 +176,7 @@ pub(crate) fn destination_network(
 /// The network into which bundled functions of a chain, or of those before it, lead from another.
 fn led_into(intent: &Intent, graphs: &Graphs<'_>, chain: &Chain) -> Option<NetworkId> {
     let last = |chain: &Chain| {
-        let crossings = crossings(intent, chain).filter(|one| one.function.is_bundled());
+        let crossings = crossings(intent, chain).filter(|one| one.function.is_inside());
         crossings.last().map(|crossing| crossing.into)
     };
     last(chain).or_else(|| {
@@ -305,13 +308,14 @@ fn hop(
     })
 }
 
-/// The functions that come with Catena, among those of a way.
-fn members<'f>(functions: impl Iterator<Item = &'f ServiceFunction>) -> Vec<Member> {
-    let configured = (0..).zip(functions).filter_map(|(hop, function)| {
-        let configuration = function.template.as_ref()?.configuration()?;
-        Some(Member::new(hop, configuration))
-    });
-    configured.collect()
+/// What a function is made of, where data planes ask it.
+fn made_of(intent: &Intent, function: &ServiceFunction) -> Result<Option<MadeOf>, String> {
+    let inside = function.template.as_ref().filter(|template| template.door.is_inside());
+    let Some(template) = inside else { return Ok(None) };
+    let whole = intent.with_texts(template, &function.label.project);
+    let whole = whole.map_err(|why| format!("function '{}': {why}", function.name()))?;
+    let made_of = whole.configuration().map(|made_of| (made_of.id(), Arc::new(made_of)));
+    Ok(made_of)
 }
 
 /// What chooses the instance. Where there is a way back, only what packets of both ways show at the
@@ -375,7 +379,7 @@ fn rewrites(function: &ServiceFunction, direction: Direction) -> Option<RewriteE
         return None;
     }
     // Of a function that is asked in place, nobody waits for what it leaves.
-    let mapping = if function.is_bundled() { &TupleMapping::default() } else { &function.mapping };
+    let mapping = if function.is_inside() { &TupleMapping::default() } else { &function.mapping };
     Some(match direction {
         Direction::Forward => RewriteEntry { fields, leaves: mapping.egress.clone() },
         Direction::Reverse => {

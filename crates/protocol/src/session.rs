@@ -8,8 +8,8 @@
 use crate::PROTOCOL_VERSION;
 use crate::delta::deltas;
 use crate::message::{
-    self, Answer, Delta, FlowsAsked, FromAgent, Hello, LinkStates, PortStates, ProgramResult,
-    Question, Role, ToAgent, Welcome, from_agent, to_agent,
+    self, Answer, Delta, FlowsAsked, FromAgent, Hello, InstanceStates, LinkStates, PortStates,
+    ProgramResult, Question, Role, ToAgent, Welcome, from_agent, to_agent,
 };
 use catena_model::entry::{Program, ProgramVersion};
 use catena_model::topology::NodeRole;
@@ -38,6 +38,8 @@ pub enum NodeEvent {
     Answer(Answer),
     /// Flows that its classifiers ask for.
     FlowsAsked(FlowsAsked),
+    /// What became of the instances that it runs.
+    Instances(InstanceStates),
 }
 
 /// What a session wants done.
@@ -167,6 +169,7 @@ impl ControllerSession {
             from_agent::Message::Answer(answer) => NodeEvent::Answer(answer),
             from_agent::Message::LinkStates(states) => NodeEvent::Links(states),
             from_agent::Message::FlowsAsked(asked) => NodeEvent::FlowsAsked(asked),
+            from_agent::Message::InstanceStates(states) => NodeEvent::Instances(states),
         };
         self.output.push_back(ControllerOutput::Event(event));
         Ok(())

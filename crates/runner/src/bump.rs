@@ -54,6 +54,8 @@ pub struct Bump<P, F: ?Sized = dyn Function> {
     tally: Tally,
     /// Is each packet to be as on the wire?
     cuts: bool,
+    /// Is its checksum to be finished, if it is no super-frame?
+    closes: bool,
     incoming: Vec<Buffer>,
     batch: Vec<Taken>,
     /// Places in the batch of those that the function is asked about.
@@ -91,6 +93,7 @@ impl<P: Port, F: Function + ?Sized> Bump<P, F> {
     /// A function between the port where its forward direction comes in and the one where it goes out.
     pub fn new(function: Box<F>, ports: [P; 2]) -> Self {
         let cuts = function.profile().wants_wire_packets();
+        let closes = function.profile().wants_checksums();
         Self {
             function,
             ports,
@@ -100,6 +103,7 @@ impl<P: Port, F: Function + ?Sized> Bump<P, F> {
             pool: BufferPool::new(POOL_BUFFERS),
             tally: Tally::default(),
             cuts,
+            closes,
             incoming: Vec::with_capacity(BATCH_FRAMES_MAX),
             batch: Vec::with_capacity(BATCH_FRAMES_MAX),
             asked: Vec::with_capacity(BATCH_FRAMES_MAX),
@@ -251,13 +255,15 @@ impl<P: Port, F: Function + ?Sized> Bump<P, F> {
                 self.tally.received.add(side, taken.packets.into());
                 match taken.planned.filter(|_| self.cuts) {
                     Some(planned) => self.cut(taken.buffer, &planned, side, now),
-                    None if self.cuts && taken.is_packet() => match taken.close() {
-                        Ok(()) => self.push(taken, side, now),
-                        Err(reason) => {
-                            self.end(taken.buffer, reason, 1);
-                            Ok(())
+                    None if self.closes && taken.is_single() && taken.is_packet() => {
+                        match taken.close() {
+                            Ok(()) => self.push(taken, side, now),
+                            Err(reason) => {
+                                self.end(taken.buffer, reason, 1);
+                                Ok(())
+                            }
                         }
-                    },
+                    }
                     None => self.push(taken, side, now),
                 }
             }
@@ -343,7 +349,8 @@ impl<P: Port, F: Function + ?Sized> Bump<P, F> {
         }
         for (at, place) in outcomes.replaced().iter().filter(|(at, _)| goes_on(*at)) {
             let Some(of) = self.asked.get(*at as usize) else { continue };
-            if !self.batch[*of].buffer.fill(outcomes.bytes(place.clone())) {
+            let is_single = self.batch[*of].is_single();
+            if !is_single || !self.batch[*of].buffer.fill(outcomes.bytes(place.clone())) {
                 return Err(RunError::Fault(check::Fault::Replaced));
             }
         }

@@ -1,6 +1,7 @@
 //! Why a function cannot run, or cannot go on.
 
 use catena_io::IoError;
+use catena_kernel::KernelError;
 use catena_nf::carry_out::PatchError;
 use catena_nf::check::Fault;
 
@@ -28,4 +29,25 @@ pub enum RunError {
     /// The descriptor by which an account is asked for.
     #[error("whoever asks for an account cannot be heard: {0}")]
     Asking(#[source] std::io::Error),
+    /// Both sides are one interface.
+    #[error(
+        "--in and --out are both {0}: a function stands between two interfaces, name another for one of them"
+    )]
+    OneInterface(String),
+    /// An interface.
+    #[error("interface {name} cannot be opened: {error}; {advice}")]
+    Interface {
+        /// Its name.
+        name: String,
+        /// The kernel's refusal.
+        error: KernelError,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// Something else of the kernel's.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// Random numbers.
+    #[error("the kernel has no random numbers: {0}")]
+    Seed(#[source] std::io::Error),
 }

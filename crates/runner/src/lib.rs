@@ -1,8 +1,9 @@
 //! A network function as a process of its own: a bump in the wire between two ports, without a controller.
 //!
 //! Knows the contract of functions, ports and a clock ([`run`]); carries out what a function answers
-//! ([`Bump`]) and accounts for every packet ([`Account`]). Refuses to know any function, its rules and who
-//! opened the sockets.
+//! ([`Bump`]) and accounts for every packet ([`Account`]). As a process it opens two interfaces, gives up its rights
+//! and puts up walls ([`run_to_end`]); [`main`](fn@main) is that of somebody's own function. Refuses to know any
+//! function, its rules, and controllers.
 #![forbid(unsafe_code)]
 
 mod account;
@@ -10,8 +11,12 @@ mod bump;
 mod clock;
 mod error;
 mod lines;
+mod place;
 mod ports;
+mod process;
+mod program;
 mod run;
+mod sandbox;
 mod taken;
 
 pub use account::{Account, Drops, Held, Messages, RuleDrops, RuleLine, Sides};
@@ -20,5 +25,9 @@ pub use catena_io::PacketRing;
 pub use clock::Clock;
 pub use error::RunError;
 pub use lines::Lines;
+pub use place::Place;
 pub use ports::{confine, open};
+pub use process::{Outlet, Setting, Walls, run_between, run_to_end, secret_seed};
+pub use program::main;
 pub use run::{News, run};
+pub use sandbox::{confine_calls, wall_off};

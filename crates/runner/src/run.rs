@@ -5,6 +5,7 @@ use crate::account::Account;
 use crate::bump::Bump;
 use crate::clock::Clock;
 use crate::error::RunError;
+use crate::place::Place;
 use catena_io::{Poller, Port};
 use catena_nf::Function;
 use catena_nf::function::Waiting;
@@ -27,7 +28,11 @@ const QUESTION_BYTES: usize = 1_024;
 /// What whoever runs a function is told on the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// The account that was asked for.
+    /// Both interfaces are open: packets pass from now on.
+    Running,
+    /// The kernel's Landlock does not hold all files back.
+    FilesWithinReach,
+    /// The account that was asked for, or the last one.
     Account(Box<Account>),
     /// The kernel has noted an error at a side, such as its interface going down (`errno`).
     PortError {
@@ -36,6 +41,29 @@ pub enum News {
         /// Which.
         errno: i32,
     },
+}
+
+impl News {
+    /// A line for people; none for an account, which has more to say.
+    #[must_use]
+    pub fn in_words(&self, place: &Place) -> Option<String> {
+        match self {
+            Self::Running => {
+                Some(format!("runs between {} and {}", place.name(Side::In), place.name(Side::Out)))
+            }
+            Self::FilesWithinReach => {
+                let what = "this kernel's Landlock is older, or missing: files are within reach";
+                Some(what.to_owned())
+            }
+            Self::PortError { side, errno } => Some(format!(
+                "interface {}: {}; nothing comes or goes there until it is up again; if it was removed, end this and \
+                 start it anew",
+                place.name(*side),
+                std::io::Error::from_raw_os_error(*errno)
+            )),
+            Self::Account(_) => None,
+        }
+    }
 }
 
 /// How long nothing is to be done, if no packet comes: until what waits goes on, or time is told again.
@@ -62,7 +90,8 @@ fn release<P: Port, F: Function + ?Sized>(
 }
 
 /// Runs a function by a clock until `stop` can be read; tells its account, beside the function, whenever `ask`
-/// can be. What the function is to say at its end is [`Bump::conclude`]'s.
+/// can be. What the function is to say at its end is [`Bump::conclude`]'s. `begin` is called once all is open that
+/// the loop needs.
 ///
 /// # Errors
 /// When the function breaks its profile, or the kernel refuses the wait.
@@ -70,6 +99,7 @@ pub fn run<P: Port, F: Function + ?Sized>(
     bump: &mut Bump<P, F>,
     clock: Clock,
     (stop, ask): (impl AsFd, OwnedFd),
+    begin: impl FnOnce() -> Result<(), RunError>,
     mut tell: impl FnMut(&F, News),
 ) -> Result<(), RunError> {
     let mut ask = File::from(ask);
@@ -80,6 +110,7 @@ pub fn run<P: Port, F: Function + ?Sized>(
     poller.add(&stop, TOKEN_STOP)?;
     poller.add(&ask, TOKEN_ASK)?;
     let mut ready = Vec::new();
+    begin()?;
     let mut ticked = Time::default();
     let mut rest = Duration::ZERO;
     loop {

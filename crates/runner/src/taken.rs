@@ -55,6 +55,11 @@ impl Taken {
         is_ip(&self.view)
     }
 
+    /// Is it no super-frame?
+    pub(crate) const fn is_single(&self) -> bool {
+        self.planned.is_none()
+    }
+
     /// As the function sees it.
     pub(crate) fn packet(&self) -> Packet<'_> {
         Packet {

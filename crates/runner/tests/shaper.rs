@@ -132,7 +132,8 @@ fn a_stream_comes_out_of_the_shaper_as_fast_as_out_of_the_kernels() {
     asked.set_nonblocking(true).expect("it can be set");
     let mut bump = Bump::new(shaper, catena_runner::open(sockets).expect("rings"));
     let running = std::thread::spawn(move || -> Account {
-        run(&mut bump, Clock::start(), (stopped, asked.into()), |_, _| {}).expect("it runs");
+        run(&mut bump, Clock::start(), (stopped, asked.into()), || Ok(()), |_, _| {})
+            .expect("it runs");
         bump.account()
     });
     let (ours, packets) = world.stream();

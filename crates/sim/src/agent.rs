@@ -163,8 +163,10 @@ impl Agent {
         match message {
             to_agent::Message::Delta(delta) => self.take_delta(delta, now),
             to_agent::Message::Question(question) => self.ask(question),
-            // No chain here has a set-up.
-            to_agent::Message::Welcome(_) | to_agent::Message::FlowAnswers(_) => {}
+            // No chain here has a set-up, and no function a template.
+            to_agent::Message::Welcome(_)
+            | to_agent::Message::FlowAnswers(_)
+            | to_agent::Message::Instances(_) => {}
         }
     }
 

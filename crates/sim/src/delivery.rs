@@ -173,6 +173,9 @@ pub(crate) fn words(message: &ToAgent) -> String {
         Some(to_agent::Message::FlowAnswers(answers)) => {
             format!("answers for {} flows", answers.flows.len())
         }
+        Some(to_agent::Message::Instances(told)) => {
+            format!("{} instances", told.instances.len())
+        }
         None => "nothing".into(),
     }
 }

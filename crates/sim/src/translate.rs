@@ -19,8 +19,11 @@ pub(crate) fn translate(event: NodeEvent) -> Option<NodeNews> {
             NodeNews::Refused { number: BlueprintNumber(number), reason }
         }
         NodeEvent::Ports(states) => ports(states)?,
-        // No chain of the simulation is set up by its flows.
-        NodeEvent::Links(_) | NodeEvent::Answer(_) | NodeEvent::FlowsAsked(_) => return None,
+        // No chain of the simulation is set up by its flows, and no function run by its nodes.
+        NodeEvent::Links(_)
+        | NodeEvent::Answer(_)
+        | NodeEvent::FlowsAsked(_)
+        | NodeEvent::Instances(_) => return None,
     })
 }
 

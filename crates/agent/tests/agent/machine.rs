@@ -1,7 +1,7 @@
 //! A node in a namespace of its own, and the agent on it.
 
 use crate::programs;
-use catena_agent::{AgentError, Config, DataplanePaths, PortIo, TlsPaths};
+use catena_agent::{AgentError, Config, DataplanePaths, InstancePaths, PortIo, TlsPaths};
 use catena_kernel::namespace::{NamespaceId, NetNamespace, enter, run_in};
 use catena_kernel::netlink::Netlink;
 use catena_kernel::{capabilities, sysctl};
@@ -11,6 +11,7 @@ use catena_model::topology::NodeRole;
 use catena_protocol::message::InterfacePlace;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
 use tokio::sync::oneshot;
 
 pub(crate) const UNDERLAY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
@@ -119,6 +120,12 @@ impl Machine {
             uses_fast_path: false,
             port_io: PortIo::PacketRing,
             dataplane: dataplane.clone(),
+            instances: InstancePaths {
+                home: self.dir.path().join("instances"),
+                binary: PathBuf::from("/nonexistent/catena"),
+                cgroups: PathBuf::from(catena_kernel::cgroup::ROOT),
+                cgroup_journal: self.dir.path().join("cgroups"),
+            },
         }
     }
 

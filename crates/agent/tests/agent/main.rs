@@ -4,6 +4,7 @@
 mod authority;
 mod controller;
 mod dataplane;
+mod large;
 mod leaving;
 mod locks;
 mod machine;

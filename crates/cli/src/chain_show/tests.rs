@@ -15,6 +15,7 @@ fn volume(packets: u64) -> Volume {
 
 fn hop(hop: u16, name: &str, delivered: u64, returned: u64) -> HopCounters {
     HopCounters {
+        member: 0,
         hop,
         instance: InstanceId(uuid::Uuid::nil()),
         name: name.into(),
@@ -50,7 +51,9 @@ fn at(node: &str, path: u32, ends: [u64; 2], hops: Vec<HopCounters>) -> ChainAtN
 }
 
 fn path(path: u32, direction: &str, phase: &str, hops: &[(&str, bool)]) -> PathReport {
-    let hop = |(name, is_tap): &(&str, bool)| PathHop {
+    let hop = |(hop, (name, is_tap)): (u16, &(&str, bool))| PathHop {
+        hop,
+        member: 0,
         function: (*name).into(),
         is_tap: *is_tap,
         instances: Vec::new(),
@@ -63,7 +66,7 @@ fn path(path: u32, direction: &str, phase: &str, hops: &[(&str, bool)]) -> PathR
         encapsulation: Encapsulation::Nsh,
         phase: phase.into(),
         since: BlueprintNumber(3),
-        hops: hops.iter().map(hop).collect(),
+        hops: (0..).zip(hops).map(hop).collect(),
         routes: Vec::new(),
         headers: Vec::new(),
     }

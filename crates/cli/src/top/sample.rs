@@ -33,6 +33,7 @@ pub(super) struct ChainSums {
 pub(super) struct HopName {
     pub(super) path: PathId,
     pub(super) hop: u16,
+    pub(super) member: u8,
     pub(super) instance: String,
     pub(super) node: String,
 }
@@ -94,6 +95,7 @@ impl Sample {
                     let name = HopName {
                         path: counters.path,
                         hop: hop.hop,
+                        member: hop.member,
                         instance: hop.name.clone(),
                         node: report.status.node.to_string(),
                     };

@@ -20,7 +20,7 @@ fn a_name_like_the_beginning_of_an_identity_is_a_name_in_documents() {
 chains:
   - {{name: '{0}', source: S, destination: D, classify: udp dport 7009, through: [v3]}}
 functions:
-  - {{name: '{1}', template: {{runs: {{image: registry/fw:1}}}}}}
+  - {{name: '{1}', template: {{runs: {{external: registry/fw:1}}}}}}
 slices:
   - {{name: '{2}', chain: '{0}', vni: 9}}
 ",

@@ -7,7 +7,7 @@ use crate::house::{House, in_shared_house};
 use crate::patience::wait_for;
 use crate::traffic::{Family, address};
 use catena_wire::ipfix::{FlowRecord, Message};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::{Command, Stdio};
@@ -76,6 +76,15 @@ fn what_functions_of_a_chain_tell_is_read_where_it_is_asked_for() {
         let told = house.tell(&["apply", "-f", &file, "--wait"]);
         assert!(told.contains("chain watched   active"), "{told}");
         assert!(alerts(house).is_empty());
+        // Both inside stand beside each other at one host.
+        let shown = house.tell(&["chain", "show", "watched", "-o", "json"]);
+        let shown: Value = serde_json::from_str(&shown).expect("JSON");
+        let hops = shown["paths"][0]["hops"].as_array().expect("hops").iter();
+        let hops: Vec<Value> =
+            hops.map(|hop| json!([hop["hop"], hop["member"], hop["function"]])).collect();
+        assert_eq!(json!(hops), json!([[0, 0, "guard"], [0, 1, "flows"], [1, 0, "v8"]]));
+        let checked = house.tell(&["chain", "check", "watched"]);
+        assert!(checked.contains("16 probes visited guard, flows, v8 in order"), "{checked}");
 
         let mut near = connect(house, PORT, PATIENCE).expect("it passes");
         let (mut far, _) = listener.accept().expect("it arrives");

@@ -116,7 +116,7 @@ fn check_taken(house: &House, folder: &Path) {
     let port = json!({"name": "ids", "device_id": "ids", "network_id": network});
     house.client.create(Kind::Port, &port).expect("a port");
     let text = "chains: [{name: watched, source: S, destination: D, classify: udp dport 9, through: [v1, ids]}]\n\
-                functions: [{name: ids, template: {runs: {image: ids}, instances: 1}}]\n";
+                functions: [{name: ids, template: {runs: {external: ids}, instances: 1}}]\n";
     let file = folder.join("watched.yaml");
     std::fs::write(&file, text).expect("a document");
     let file = file.display().to_string();

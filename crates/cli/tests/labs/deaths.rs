@@ -405,7 +405,7 @@ fn a_data_plane_that_was_killed_comes_back_by_itself() {
 }
 
 /// Kills a data plane and waits until the node has settled with another.
-fn kill_until_replaced(house: &House, dataplane: &Process) {
+pub(crate) fn kill_until_replaced(house: &House, dataplane: &Process) {
     end_until_replaced(house, dataplane, Signal::KILL);
 }
 

@@ -6,7 +6,7 @@ use crate::patience::is_full;
 use crate::procfs;
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn run(file: &Path, results: &Path) -> Output {
     run_as(file, results, &[])
@@ -150,6 +150,20 @@ fn a_chain_changes_a_hundred_times_under_a_stream_and_nothing_is_lost_doubled_or
     assert!(update["packets_per_second"].as_f64() >= Some(5_000.0), "{update}");
 }
 
+/// Each packet met one of three rule sets, whole: the marker's and the firewall's of the same change.
+#[test]
+fn a_firewalls_rule_set_changes_a_hundred_times_under_a_stream_and_no_packet_meets_half_of_two() {
+    let runs = if is_full() { 6 } else { 1 };
+    let update = &passes_as_a_whole("policy-changes.yaml")["update"];
+    let number = |key: &str| update[key].as_u64();
+    assert_eq!((number("changes"), number("both_versions")), (Some(100), Some(runs * 100)));
+    assert_eq!(
+        ["lost", "duplicated", "mixed", "overtaken"].map(number),
+        [Some(0), Some(0), Some(0), Some(0)]
+    );
+    assert!(update["packets_per_second"].as_f64() >= Some(800.0), "{update}");
+}
+
 #[test]
 fn tcp_streams_live_through_a_hundred_changes_of_their_chain() {
     let update = &passes("chain-updates-tcp.yaml")["update_tcp"];
@@ -235,8 +249,38 @@ fn cables_of_a_fat_tree_fail_under_a_stream_and_frames_go_round() {
     passes("fat-tree-cut.yaml");
 }
 
+/// What stands in a file of a run's results whose name begins so.
+fn result(folder: &Path, begin: &str) -> String {
+    let files = procfs::files_below(folder);
+    let name = |file: &Path| file.file_name().map(|name| name.to_string_lossy().into_owned());
+    let file = files.iter().find(|file| name(file).is_some_and(|it| it.starts_with(begin)));
+    let file = file.unwrap_or_else(|| panic!("no {begin} in {files:?}"));
+    std::fs::read_to_string(file).expect("text")
+}
+
+/// Firewalls, a switch, proxies, tunnels and what looks on, as Debian has them.
+#[test]
+fn the_papers_programs_work_in_chains_that_they_know_nothing_of() {
+    const TEST: &str = "the_papers_programs_work_in_chains_that_they_know_nothing_of";
+    let has_filter =
+        Command::new("nft").args(["list", "tables"]).output().is_ok_and(|it| it.status.success());
+    let lacks = [("nf_tables", has_filter), ("/dev/net/tun", Path::new("/dev/net/tun").exists())];
+    if let Some((what, _)) = lacks.into_iter().find(|(_, is_there)| !is_there) {
+        println!("SKIPPED: {TEST}: this kernel has no {what}");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    ready_in(folder.path(), "real-functions.yaml", "", false);
+    let flows = |text: &str| -> u64 {
+        let told = text.lines().find_map(|line| line.split_once("Flows: ")?.1.split(',').next());
+        told.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no flows in {text}"))
+    };
+    // Of each connection of the chain with the taps, five pages among them, both ways.
+    assert!(flows(&result(folder.path(), "nfpcapd.txt")) >= 10);
+}
+
 /// Pages, attacks and closed doors: a firewall, an ids and a monitor have told and ended what the log of the real
-/// server and a collector of others know of.
+/// server, behind a nat, and a collector of others know of.
 #[test]
 fn attacks_on_a_web_server_are_told_and_closed_doors_stay_closed() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -246,23 +290,88 @@ fn attacks_on_a_web_server_are_told_and_closed_doors_stay_closed() {
     assert_eq!(["alerts", "expected_alerts", "denied", "unaccounted"].map(number), [19, 19, 9, 0]);
     assert!(number("sent") > 300, "{functions}");
 
-    let files = procfs::files_below(folder.path());
-    let named = |begin: &str| {
-        let name = |file: &Path| file.file_name().map(|name| name.to_string_lossy().into_owned());
-        let file = files.iter().find(|file| name(file).is_some_and(|it| it.starts_with(begin)));
-        file.unwrap_or_else(|| panic!("no {begin} in {files:?}"))
-    };
-    let log = std::fs::read_to_string(named("nginx-access.log")).expect("a log");
+    let log = result(folder.path(), "nginx-access.log");
     // But for what stands in bodies and what nmap asks more than once.
     let signs = ["sswd HTTP", "UNION", "sqlmap", ".php", "TRACE"];
     let hostile = log.lines().filter(|line| signs.iter().any(|sign| line.contains(sign)));
     assert_eq!(hostile.count(), 16, "{log}");
     assert_eq!(log.lines().filter(|line| line.contains("POST /form")).count(), 5, "{log}");
+    assert!(
+        log.lines().all(|line| line.starts_with("203.0.113.4 ")),
+        "clients are the pool: {log}"
+    );
     // What the firewall has ended the monitor behind it has not seen.
-    let collector = std::fs::read_to_string(named("nfcapd.txt")).expect("what it said");
+    let collector = result(folder.path(), "nfcapd.txt");
     let seen = format!(", Packets: {}, Bytes:", number("sent") - number("denied"));
     assert!(collector.contains(&seen), "no '{seen}' in {collector}");
     assert!(collector.contains("Sequence Errors: 0, Bad Packets: 0"), "{collector}");
+
+    // The same captures are no proof of other rules, or of other hits.
+    assert_eq!(judged_again(folder.path(), "", ""), Some(0));
+    for (from, to) in [
+        ("--dport 23 -j DROP", "--dport 23 -j ACCEPT"),
+        ("--dport 8080 -j REJECT --reject-with tcp-reset", "--dport 8080 -j DROP"),
+        (":FORWARD DROP", ":FORWARD ACCEPT"),
+        ("--dport 80 ", "--dport 81 "),
+        ("\"hits\": {", "\"hits\": {\"1\": 3, "),
+    ] {
+        assert_eq!(judged_again(folder.path(), from, to), Some(1), "{to}");
+    }
+}
+
+/// How the evaluator of verdicts ends that is asked again about the captures of a run, with other words in what it is
+/// told.
+fn judged_again(folder: &Path, from: &str, to: &str) -> Option<i32> {
+    let files = procfs::files_below(folder);
+    let told = files.iter().find(|file| file.ends_with("lab.json")).expect("what it was told");
+    let text = std::fs::read_to_string(told).expect("text");
+    assert!(text.contains(from), "no {from} in {text}");
+    let again = told.with_file_name("again.json");
+    std::fs::write(&again, text.replacen(from, to, 1)).expect("a file");
+    let mut command = Command::new("python3");
+    command.arg("-B").arg(told.with_file_name("verdict_proof.py")).arg(&again);
+    command.arg(told.with_file_name("again-proof.json")).stderr(Stdio::null());
+    command.status().expect("python3 runs").code()
+}
+
+/// A firewall and an ids inside, apart and alone: the same requests have the same ends, and the same alerts.
+#[test]
+fn one_chain_ends_and_tells_the_same_by_each_door() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let summary = ready_in(folder.path(), "function-doors.yaml", "", false);
+    let number = |key: &str| summary["functions"][key].as_u64().expect("a number");
+    assert_eq!(["alerts", "expected_alerts", "unaccounted"].map(number), [10, 10, 0]);
+}
+
+/// Each of two real servers gets its share of the connections to one address, and knows the client by its own.
+#[test]
+fn pages_come_from_both_servers_behind_the_address_of_a_balancer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    ready_in(folder.path(), "balanced-web.yaml", "", false);
+    let pages = ["left-access.log", "right-access.log"].map(|log| {
+        let log = result(folder.path(), log);
+        assert!(log.lines().all(|line| line.starts_with("10.10.0.10 ")), "{log}");
+        log.lines().count()
+    });
+    // Chance gives either less than a sixth once in ten million runs.
+    let is_shared = pages.iter().all(|share| *share >= 10);
+    assert!(is_shared && pages.iter().sum::<usize>() == 60, "{pages:?}");
+}
+
+/// A policer meters what a marker before it has marked, and nothing else.
+#[test]
+fn a_stream_is_metered_by_the_code_point_that_it_gets_before() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let summary = ready_in(folder.path(), "metered-stream.yaml", "", false);
+    let number = |key: &str| summary["functions"][key].as_u64().expect("a number");
+    assert_eq!(["sent", "denied", "unaccounted"].map(number), [400, 100, 0]);
+}
+
+/// A firewall apart is killed and a command ends: what is lost is lost by name, and then both are back.
+#[test]
+fn functions_that_die_under_a_stream_lose_by_name_alone_and_are_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    ready_in(folder.path(), "function-deaths.yaml", "", false);
 }
 
 /// What a lab needs and the machine has not is told before anything is made.

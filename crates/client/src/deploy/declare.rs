@@ -44,7 +44,7 @@ impl Deployment {
 fn declare(client: &Client, document: &Document) -> Result<(), DeployError> {
     let functions = || document.functions.iter().enumerate();
     // What chains hang on: whose packets may meet there, and instances that are made here.
-    let is_first = |function: &FunctionDocument| function.keeps_mac || function.is_bundled();
+    let is_first = |function: &FunctionDocument| function.keeps_mac || function.makes_instances();
     for (index, function) in functions().filter(|(_, function)| is_first(function)) {
         set_function(client, function).map_err(of("function", index, &function.name))?;
     }
@@ -123,6 +123,9 @@ fn set_function(client: &Client, function: &FunctionDocument) -> Result<(), Clie
         Err(error) => return Err(error),
     };
     let mut settings = function.settings();
+    if let Some(template) = settings.template.as_mut() {
+        client.send_large(template)?;
+    }
     // Who does not say where, leaves it at what was said before.
     if let Some(template) = settings.template.as_mut().filter(|template| template.on.is_empty()) {
         template.on = client.function(&id)?.template.map(|known| known.on).unwrap_or_default();

@@ -20,7 +20,8 @@ pub struct ChainDocument {
     pub name: Option<String>,
     /// Where the traffic begins: name of an instance.
     pub source: String,
-    /// Where it ends; empty: wherever its packets are addressed. A symmetric chain needs it.
+    /// Where it ends; empty: wherever its packets are addressed. A symmetric chain needs it, or says
+    /// to which addresses its packets go.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub destination: String,
     /// Attributes of the flow classifier, or words such as `tcp dport 5201`; `destination_port` and

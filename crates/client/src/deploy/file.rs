@@ -61,6 +61,12 @@ impl FunctionDocument {
         self.template.as_ref().is_some_and(|template| matches!(template.runs, Runs::Bundled(_)))
     }
 
+    /// Are its instances made from its template?
+    #[must_use]
+    pub fn makes_instances(&self) -> bool {
+        self.template.as_ref().is_some_and(FunctionTemplate::makes_instances)
+    }
+
     /// What is said of it, without its name.
     #[must_use]
     pub fn settings(&self) -> FunctionSettings {

@@ -369,18 +369,26 @@ fn ports_of(client: &Client, name: &str) -> Result<Vec<PortAt>, DeployError> {
     if ports.is_empty() { Err(DeployError::NoInstance { name: name.into() }) } else { Ok(ports) }
 }
 
-/// The flow classifier: the match fields, at the source's port; where answers begin, if they are
-/// steered, too.
+/// What names a destination by its address.
+const DESTINATION_ADDRESS: &str = "destination_ip_prefix";
+
+/// The flow classifier: the match fields, at the source's port; where answers begin, if they are steered, too. A
+/// balancer's answers begin at any of its servers: who names its virtual address says enough.
 fn classifier_body(document: &ChainDocument, route: &Route) -> Result<Value, DeployError> {
     let mut body = Map::new();
     body.insert("name".into(), json!(document.name()));
     body.insert("logical_source_port".into(), json!(route.source));
-    if document.symmetric {
-        let destination = route.destination.ok_or_else(|| DeployError::NoDestination {
-            chain: document.name(),
-            problem: "its answers begin there",
-        })?;
-        body.insert("logical_destination_port".into(), json!(destination));
+    match route.destination.filter(|_| document.symmetric) {
+        Some(destination) => {
+            body.insert("logical_destination_port".into(), json!(destination));
+        }
+        None if document.symmetric && !document.match_fields.contains_key(DESTINATION_ADDRESS) => {
+            return Err(DeployError::NoDestination {
+                chain: document.name(),
+                problem: "its answers begin there",
+            });
+        }
+        None => {}
     }
     for (field, value) in &document.match_fields {
         match field.as_str() {
@@ -442,5 +450,14 @@ mod tests {
         document.symmetric = true;
         let body = classifier_body(&document, &route).unwrap();
         assert_eq!(body["logical_destination_port"], json!(route.destination));
+
+        // Behind a virtual address it ends at any server.
+        let open = Route { destination: None, ..route };
+        let refused = classifier_body(&document, &open).unwrap_err().to_string();
+        assert!(refused.contains("give it a destination"), "{refused}");
+        document.match_fields.insert(DESTINATION_ADDRESS.into(), json!("10.0.0.200/32"));
+        let body = classifier_body(&document, &open).unwrap();
+        assert!(body.get("logical_destination_port").is_none());
+        assert_eq!(body[DESTINATION_ADDRESS], "10.0.0.200/32");
     }
 }

@@ -6,21 +6,30 @@ use catena_model::id::{NetworkId, PortId};
 use catena_model::resource::Encapsulation;
 use serde::{Deserialize, Deserializer};
 
-/// Who owns ports of functions that come with Catena.
-const BUNDLED_OWNER: &str = "catena:function";
+/// Who owns ports that were made for a function from its template.
+const MADE_OWNER: &str = "catena:function";
+/// The name of the port by which packets leave such a function, where it has two, ends so.
+const OUT_SUFFIX: &str = "-out";
 
 /// A port as a deployment needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct PortAt {
     pub(super) id: PortId,
     pub(super) network_id: NetworkId,
-    /// It is of a function that comes with Catena.
-    #[serde(default, rename = "device_owner", deserialize_with = "is_bundled")]
-    pub(super) is_bundled: bool,
+    /// It was made for a function from its template.
+    #[serde(default, rename = "device_owner", deserialize_with = "is_made")]
+    pub(super) is_made: bool,
+    /// If so, packets leave by it.
+    #[serde(default, rename = "name", deserialize_with = "is_out")]
+    pub(super) is_out: bool,
 }
 
-fn is_bundled<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    String::deserialize(deserializer).map(|owner| owner == BUNDLED_OWNER)
+fn is_made<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    String::deserialize(deserializer).map(|owner| owner == MADE_OWNER)
+}
+
+fn is_out<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    String::deserialize(deserializer).map(|name| name.ends_with(OUT_SUFFIX))
 }
 
 /// Ingress and egress of one instance in a chain.
@@ -73,7 +82,7 @@ fn passages(
     Ok((functions, current))
 }
 
-/// Does a function that comes with Catena lead from one network into another?
+/// Does a function that was made from its template lead from one network into another?
 fn leads_elsewhere(document: &ChainDocument, ports_of: &PortsOf<'_>) -> bool {
     document.chain.iter().filter(|step| step.direction == Direction::Same).any(|step| {
         let mut instances = step.all_instances().into_iter();
@@ -83,7 +92,11 @@ fn leads_elsewhere(document: &ChainDocument, ports_of: &PortsOf<'_>) -> bool {
 }
 
 fn is_crossing(ports: &[PortAt]) -> bool {
-    matches!(ports, [one, other] if one.is_bundled && other.is_bundled && one.network_id != other.network_id)
+    is_made_pair(ports) && matches!(ports, [one, other] if one.network_id != other.network_id)
+}
+
+fn is_made_pair(ports: &[PortAt]) -> bool {
+    matches!(ports, [one, other] if one.is_made && other.is_made)
 }
 
 /// The route from a port of the source, on whichever of its networks the functions lead on to one of the destination.
@@ -194,7 +207,11 @@ fn pass(
     current: NetworkId,
     outer: NetworkId,
 ) -> Result<(PortId, PortId, NetworkId), &'static str> {
-    let on = |network: NetworkId| ports.iter().find(|port| port.network_id == network);
+    let is_pair_of_one = is_made_pair(ports) && !is_crossing(ports);
+    let is_end = |port: &PortAt, is_out| !is_pair_of_one || port.is_out == is_out;
+    let on = |network: NetworkId| {
+        ports.iter().find(|port| port.network_id == network && is_end(port, false))
+    };
     let ingress = on(current).ok_or(
         "it has no port on the network that the traffic arrives by; attach it there, or change \
          the direction of the function before it",
@@ -203,6 +220,9 @@ fn pass(
         // It leads on by its other port; backward that is the one that packets come by.
         Direction::Same if is_crossing(ports) => {
             ports.iter().find(|port| port.network_id != current).unwrap_or(ingress)
+        }
+        Direction::Same if is_pair_of_one => {
+            ports.iter().find(|port| is_end(port, true)).unwrap_or(ingress)
         }
         Direction::Same | Direction::Tap => ingress,
         Direction::Out => on(outer).ok_or("it has no port on the endpoints' network")?,
@@ -228,7 +248,8 @@ mod tests {
         PortAt {
             id: serde_json::from_str(&id(device * 10 + network)).unwrap(),
             network_id: serde_json::from_str(&id(network)).unwrap(),
-            is_bundled: false,
+            is_made: false,
+            is_out: false,
         }
     }
 
@@ -240,8 +261,18 @@ mod tests {
             "outer" => Ok(vec![port(6, 1)]),
             "inside" => Ok(vec![port(9, 2)]),
             "nat" => {
-                let bundled = |network| PortAt { is_bundled: true, ..port(4, network) };
+                let bundled = |network| PortAt { is_made: true, ..port(4, network) };
                 Ok(vec![bundled(1), bundled(2)])
+            }
+            // Of one network, the port by which packets leave first.
+            "process" => {
+                let way = |port: PortAt, is_out| PortAt {
+                    is_made: true,
+                    is_out,
+                    network_id: self::port(5, 1).network_id,
+                    ..port
+                };
+                Ok(vec![way(port(5, 3), true), way(port(5, 1), false)])
             }
             "v1" | "v2" | "v3" => {
                 let device = name.as_bytes()[1] - b'0';
@@ -297,6 +328,14 @@ mod tests {
         assert_eq!(ends(2), (port(2, 2).id, port(2, 2).id));
         let told = to("outer").unwrap_err().to_string();
         assert!(told.contains("'outer' has no port on the network into which"), "{told}");
+    }
+
+    #[test]
+    fn a_process_of_one_network_is_entered_by_one_port_and_left_by_the_other() {
+        let steps =
+            r#"[{"name": "process", "direction": "same"}, {"name": "outer", "direction": "same"}]"#;
+        let expected = vec![(port(5, 1).id, port(5, 3).id), (port(6, 1).id, port(6, 1).id)];
+        assert_eq!(ports(steps), Ok(expected));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use catena_model::preview::{ChangeKind, ResourceChange};
 use catena_model::resource::{
     Chain, ChainGraph, ClassificationRule, Instance, Label, Network, Port, ServiceFunction, Subnet,
 };
+use catena_model::rule_set::RuleSet;
 use catena_model::slice::Slice;
 use catena_plan::{IndexedIntent, Intent, PlanError, Table};
 use catena_store::{Change, Key, MemoryStore, Revision, Store, StoreError};
@@ -136,6 +137,7 @@ resources! {
     Chain "chain" chains,
     ChainGraph "graph" graphs,
     Slice "slice" slices,
+    RuleSet "rule_set" rule_sets,
 }
 
 /// When resources were made and changed, as far as they have stamps.

@@ -33,6 +33,8 @@ pub(crate) struct App {
     pub(crate) quotas: Arc<Quotas>,
     pub(crate) bulks: Seats,
     pub(crate) requests: Seats,
+    /// Requests whose body may be larger than others.
+    pub(crate) large_bodies: Seats,
     pub(crate) trusted_proxies: Arc<[IpNet]>,
 }
 

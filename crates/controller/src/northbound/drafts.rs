@@ -108,6 +108,13 @@ impl Drafts {
         of_project(&self.fresh(), project)
     }
 
+    /// Those of a project, as they are now.
+    pub(crate) fn of_project(&self, project: &ProjectId) -> Vec<OpenDraft> {
+        let drafts = self.fresh();
+        let own = drafts.values().filter(|kept| kept.maker.project == *project);
+        own.map(|kept| kept.draft.clone()).collect()
+    }
+
     fn fresh(&self) -> MutexGuard<'_, BTreeMap<Uuid, Kept>> {
         let mut drafts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         drafts.retain(|_, kept| kept.used.elapsed() < IDLE_MAX);

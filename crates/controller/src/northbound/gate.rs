@@ -5,6 +5,7 @@ use super::app::App;
 use super::call::{Asked, Call, Peer, pairs, parts, scheme};
 use super::drafts::{self, Maker};
 use super::routes::{Access, Entry, Handler, Paths, Place, Route};
+use super::seats::{NoSeat, Seat};
 use super::{body, native, networking_sfc};
 use crate::auth::Refusal;
 use crate::connections::Tally;
@@ -19,6 +20,10 @@ use std::sync::{Arc, LazyLock};
 /// Requests of one project, where projects are told apart, that may be sent or wait for their answer at
 /// a time: no project takes the connections that another needs.
 const REQUESTS_OF_PROJECT_MAX: usize = 64;
+
+/// Bodies of more than [`body::BODY_BYTES_MAX`] that are read at a time, and those of one project among them.
+const LARGE_BODIES_MAX: usize = 16;
+const LARGE_BODIES_OF_PROJECT_MAX: usize = 4;
 
 /// Who came without proving who he is.
 static UNKNOWN: LazyLock<Tally> = LazyLock::new(Tally::new);
@@ -78,7 +83,7 @@ async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
         },
     };
     let is_on_copy = draft.is_some();
-    let Some(Entry { route, is_in_drafts, handler }) = entry else {
+    let Some(Entry { route, is_in_drafts, body_bytes_max, handler }) = entry else {
         return dialect.unknown(&place, method, &path);
     };
     let mut asked = Asked { app, call, identity };
@@ -97,7 +102,10 @@ async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
             let Ok(_seat) = asked.app.requests.sit(project, share, usize::MAX) else {
                 return dialect.refuse(too_many());
             };
-            asked.call.body = body::read(body).await;
+            let Ok(_large) = seat_if_large(&asked, *body_bytes_max) else {
+                return dialect.refuse(too_many_large());
+            };
+            asked.call.body = body::read(body, *body_bytes_max).await;
             answer(asked).await
         }
     }
@@ -121,6 +129,23 @@ async fn forbid(dialect: Dialect, route: Route, mut asked: Asked) -> Response {
     asked.call.query.clear();
     let seen = look(asked).await;
     if seen.status() == StatusCode::NOT_FOUND { seen } else { refused }
+}
+
+/// A seat for a body that may be larger than others: memory for it is bounded by their number.
+fn seat_if_large(asked: &Asked, bytes_max: usize) -> Result<Option<Seat>, NoSeat> {
+    if bytes_max <= body::BODY_BYTES_MAX {
+        return Ok(None);
+    }
+    let project = &asked.identity.project;
+    let seats = &asked.app.large_bodies;
+    seats.sit(project, Some(LARGE_BODIES_OF_PROJECT_MAX), LARGE_BODIES_MAX).map(Some)
+}
+
+fn too_many_large() -> Refusal {
+    Refusal::Unavailable(format!(
+        "{LARGE_BODIES_OF_PROJECT_MAX} rule sets of your project, or {LARGE_BODIES_MAX} of all, are being sent at \
+         this time; wait for one of them"
+    ))
 }
 
 /// Why nothing is done for a project that waits for so many answers.

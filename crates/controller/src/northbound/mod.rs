@@ -6,7 +6,6 @@
 mod answers;
 mod app;
 mod body;
-mod bundled;
 mod call;
 mod drafts;
 mod gate;
@@ -16,12 +15,15 @@ mod native;
 mod networking_sfc;
 mod quotas;
 mod routes;
+mod rule_sets;
 mod seats;
 mod serve;
+mod templates;
 
 pub(crate) use app::App;
 pub use gate::routes;
 pub(crate) use quotas::Quotas;
 pub use routes::{Access, Route};
+pub(crate) use rule_sets::watch as watch_rule_sets;
 pub(crate) use seats::Seats;
 pub(crate) use serve::serve;

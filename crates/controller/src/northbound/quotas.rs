@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a project may have when nobody has said otherwise, by kind of resource. The original means
 /// the same number of service graphs, but an option of another name makes them unlimited there.
-const DEFAULTS: [(&str, i64); 12] = [
+const DEFAULTS: [(&str, i64); 13] = [
     ("network", 100),
     ("subnet", 100),
     ("port", 500),
@@ -22,9 +22,10 @@ const DEFAULTS: [(&str, i64); 12] = [
     (PORT_PER_NODE, 128),
     (DRAFT, 8),
     (WATCHER, 16),
+    (RULE_SET, 16),
 ];
 /// Kinds that the original does not know: they are told only where they are limited.
-const OURS: [&str; 4] = [SLICE, PORT_PER_NODE, DRAFT, WATCHER];
+const OURS: [&str; 5] = [SLICE, PORT_PER_NODE, DRAFT, WATCHER, RULE_SET];
 /// Slices.
 pub(super) const SLICE: &str = "slice";
 /// Ports at any one node.
@@ -33,6 +34,8 @@ pub(super) const PORT_PER_NODE: &str = "port_per_node";
 pub(super) const DRAFT: &str = "draft";
 /// Requests that watch.
 pub(super) const WATCHER: &str = "watcher";
+/// Rule sets that were sent by themselves.
+pub(super) const RULE_SET: &str = "rule_set";
 /// As many as it likes.
 pub(super) const UNLIMITED: i64 = -1;
 const KIND: &str = "quota";

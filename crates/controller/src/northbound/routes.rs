@@ -50,6 +50,8 @@ pub(super) struct Entry {
     pub(super) route: Route,
     /// Is it carried out on the copy alone, when a request names a draft?
     pub(super) is_in_drafts: bool,
+    /// Largest body, in bytes.
+    pub(super) body_bytes_max: usize,
     pub(super) handler: Handler,
 }
 

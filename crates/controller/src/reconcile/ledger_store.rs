@@ -1,6 +1,9 @@
-//! What the planner remembers, in the store: a document for each path, one for the port numbers of each node and one
+//! What the planner remembers, in the store: a document for each path, one for what bundled functions of any are made
+//! of, one for the port numbers of each node and one
 //! for the ways from it, one for all cables, and a head, one for some paths of slices, one for what each node was
 //! told; a change writes what it changes. Knows keys and former forms; refuses to know what a path is.
+
+mod configurations;
 
 use catena_model::entry::{Program, ProgramVersion};
 use catena_model::{BlueprintNumber, NodeName, PathId};
@@ -18,12 +21,13 @@ const WAYS_KIND: &str = "ways";
 const DETOURS_KIND: &str = "detours";
 const CABLES_KIND: &str = "cables";
 const PROGRAM_KIND: &str = "program";
+const CONFIGURATION_KIND: &str = "configuration";
 const SLICES_KIND: &str = "slice-paths";
 /// What each step had changed of slices, as it was written up to commit 979b884.
 const SLICE_JOURNAL_KIND: &str = "slice-journal";
 
 /// The ledger that was written last; none: the domain begins. A former one, in which the head held
-/// all paths, is written anew.
+/// all paths, or paths what their functions are made of, is written anew.
 pub(super) fn read(store: &dyn Store) -> Result<Option<Ledger>, StoreError> {
     let Some(document) = store.get(&head_key())? else { return Ok(None) };
     let mut ledger: Ledger = document.decode()?;
@@ -41,7 +45,14 @@ pub(super) fn read(store: &dyn Store) -> Result<Option<Ledger>, StoreError> {
     }
     let paths: Vec<(String, PathRecord)> = documents(store, PATH_KIND)?;
     let paths = paths.into_iter().filter_map(|(id, path)| Some((PathId(id.parse().ok()?), path)));
-    ledger.paths = paths.collect();
+    let mut paths: Vec<(PathId, PathRecord)> = paths.collect();
+    let of_before = configurations::fill(store, &mut paths)?;
+    ledger.paths = paths.into_iter().map(|(id, path)| (id, path.renewed())).collect();
+    if of_before {
+        let mut transaction = Transaction::untold();
+        add(&mut transaction, &ledger, &Ledger::default())?;
+        store.commit(transaction)?;
+    }
     Ok(Some(ledger))
 }
 
@@ -77,10 +88,11 @@ pub(super) fn add(
     for (id, record) in ledger.paths.since(&former.paths) {
         let key = Key::new(PATH_KIND, id);
         match record {
-            Some(record) => transaction.put(key, record, Expect::Any)?,
+            Some(record) => transaction.put(key, &*configurations::without(record), Expect::Any)?,
             None => transaction.delete(key, Expect::Any),
         }
     }
+    configurations::add(transaction, ledger, former)?;
     add_of_nodes(transaction, PORT_NUMBERS_KIND, &ledger.port_numbers, &former.port_numbers)?;
     add_of_nodes(transaction, WAYS_KIND, &ledger.ways, &former.ways)?;
     add_of_nodes(transaction, DETOURS_KIND, &ledger.detours, &former.detours)?;

@@ -5,6 +5,7 @@
 
 pub(crate) mod drain;
 pub(crate) mod health;
+pub(crate) mod instances;
 mod ledger_store;
 mod planner;
 pub(crate) mod receipts;

@@ -9,7 +9,7 @@ use super::Situation;
 use crate::northbound::App;
 use catena_model::id::{ChainId, PathId, PortId, SliceId};
 use catena_model::preview::Draining;
-use catena_model::resource::Chain;
+use catena_model::resource::{Chain, FunctionTemplate};
 use catena_model::status::{ChainState, Receipt};
 use catena_model::{BlueprintNumber, NodeName};
 use catena_plan::{Intent, Inventory, PathPhase, PathRecord};
@@ -187,8 +187,10 @@ fn is_on_its_way(now: &Situation, chain: ChainId) -> bool {
         return false;
     }
     let ports = ports_of(&now.intent, chain);
-    let prospects: Vec<Prospect> =
-        ports.iter().map(|port| prospect(&now.intent, &now.inventory, *port)).collect();
+    let prospects: Vec<Prospect> = ports
+        .iter()
+        .map(|(port, maker)| prospect(&now.intent, &now.inventory, *port, *maker))
+        .collect();
     if prospects.contains(&Prospect::Hopeless) {
         return false;
     }
@@ -244,7 +246,15 @@ enum Prospect {
     Hopeless,
 }
 
-fn prospect(intent: &Intent, inventory: &Inventory, id: PortId) -> Prospect {
+/// Who makes the interface of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Maker {
+    Somebody,
+    /// The agent of its node, with the instance.
+    Agent,
+}
+
+fn prospect(intent: &Intent, inventory: &Inventory, id: PortId, maker: Maker) -> Prospect {
     let facts = intent
         .ports
         .get(&id)
@@ -253,25 +263,31 @@ fn prospect(intent: &Intent, inventory: &Inventory, id: PortId) -> Prospect {
     match facts {
         None => Prospect::Hopeless,
         Some(facts) if facts.bound.contains(&id) => Prospect::Bound,
-        Some(facts) if facts.unbound.contains_key(&id) => Prospect::Hopeless,
+        Some(facts) if facts.unbound.contains_key(&id) && maker == Maker::Somebody => {
+            Prospect::Hopeless
+        }
         Some(_) => Prospect::Undecided,
     }
 }
 
 /// The ports that a chain cannot do without.
-fn ports_of(intent: &Intent, chain: ChainId) -> BTreeSet<PortId> {
-    let Some(chain) = intent.chains.get(&chain) else { return BTreeSet::new() };
-    let mut ports = BTreeSet::new();
+fn ports_of(intent: &Intent, chain: ChainId) -> BTreeMap<PortId, Maker> {
+    let Some(chain) = intent.chains.get(&chain) else { return BTreeMap::new() };
+    let mut ports = BTreeMap::new();
     for function in chain.functions.iter().filter_map(|id| intent.functions.get(id)) {
         for instance in function.instances.iter().filter_map(|id| intent.instances.get(id)) {
-            ports.insert(instance.ingress);
+            let template = function.template.as_ref();
+            let is_run = template.is_some_and(FunctionTemplate::is_run_by_nodes);
+            let maker = if is_run { Maker::Agent } else { Maker::Somebody };
+            ports.insert(instance.ingress, maker);
             // Nothing is expected back from a tap.
-            ports.extend((!function.is_tap).then_some(instance.egress));
+            ports.extend((!function.is_tap).then_some((instance.egress, maker)));
         }
     }
     for rule in chain.rules.iter().filter_map(|id| intent.rules.get(id)) {
-        ports.extend(rule.source_port);
-        ports.extend(rule.destination_port.filter(|_| chain.is_symmetric));
+        let ends = rule.source_port.into_iter();
+        let ends = ends.chain(rule.destination_port.filter(|_| chain.is_symmetric));
+        ports.extend(ends.map(|port| (port, Maker::Somebody)));
     }
     ports
 }

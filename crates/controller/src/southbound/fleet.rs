@@ -1,6 +1,7 @@
 //! The nodes that can be reached: where to put the program each should run, and whom to ask.
 //! Knows no program's content and no protocol.
 
+use super::instances::InstanceBoard;
 use super::links::LinkBoard;
 use catena_model::entry::Program;
 use catena_model::{Answer, NodeName, Question};
@@ -34,6 +35,8 @@ pub(crate) struct Fleet {
     nodes: Mutex<BTreeMap<NodeName, Peer>>,
     /// What they tell of their links.
     pub(crate) links: LinkBoard,
+    /// What they run themselves.
+    pub(crate) instances: InstanceBoard,
 }
 
 struct Peer {
@@ -135,6 +138,7 @@ impl Fleet {
     /// A session is over.
     pub(crate) fn leave(&self, node: &NodeName, session: u64) {
         self.links.lost(node, session);
+        self.instances.lost(node, session);
         if let Some(peer) = self.lock().get_mut(node)
             && peer.session == session
         {

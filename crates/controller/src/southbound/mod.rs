@@ -3,6 +3,7 @@
 pub(crate) mod collector;
 pub(crate) mod fleet;
 mod identity;
+pub(crate) mod instances;
 pub(crate) mod links;
 pub(crate) mod pki;
 mod session;

@@ -2,7 +2,7 @@
 //! is decided by the state machine in `protocol`.
 
 use super::fleet::{Fleet, Membership, Reply};
-use super::{links, setups};
+use super::{instances, links, setups};
 use crate::reconcile::{self, NodeNews, Signals};
 use catena_model::id::PortId;
 use catena_model::program::Underlay;
@@ -99,6 +99,9 @@ async fn carry(
 ) -> Result<(), String> {
     let mut pending: BTreeMap<u64, Reply> = BTreeMap::new();
     let mut told = None;
+    let mut to_run = fleet.instances.follow(&news.node);
+    // Who runs nothing and never did is not told so.
+    let mut runs_instances = false;
     loop {
         while let Some(output) = session.poll_output() {
             match output {
@@ -115,6 +118,12 @@ async fn carry(
                     let program = member.wanted.borrow().clone();
                     if let Some(message) = setups::answer(&asked, program.as_ref(), &news.node) {
                         outgoing.send(Ok(message)).await.map_err(|_| "the agent went away")?;
+                    }
+                }
+                ControllerOutput::Event(NodeEvent::Instances(states)) => {
+                    fleet.instances.tell(&news.node, news.session, &states);
+                    if !std::mem::replace(&mut runs_instances, true) {
+                        to_run.mark_changed();
                     }
                 }
                 ControllerOutput::Event(event) => {
@@ -136,6 +145,16 @@ async fn carry(
                 let wanted = member.wanted.borrow_and_update().clone();
                 if let Some(wanted) = wanted {
                     session.want(wanted);
+                }
+            }
+            changed = to_run.changed() => {
+                changed.map_err(|_| "the controller is stopping")?;
+                let specs = to_run.borrow_and_update().clone();
+                let Some(specs) = specs.filter(|specs| runs_instances || !specs.is_empty()) else { continue };
+                runs_instances = true;
+                for part in instances::messages(&specs) {
+                    let message = Some(to_agent::Message::Instances(part));
+                    outgoing.send(Ok(ToAgent { message })).await.map_err(|_| "the agent went away")?;
                 }
             }
             ask = member.asks.recv() => {
@@ -205,7 +224,10 @@ fn translate(event: NodeEvent) -> Result<NodeNews, String> {
             NodeNews::Refused { number: BlueprintNumber(number), reason }
         }
         NodeEvent::Ports(states) => ports(states)?,
-        NodeEvent::Links(_) | NodeEvent::Answer(_) | NodeEvent::FlowsAsked(_) => {
+        NodeEvent::Links(_)
+        | NodeEvent::Answer(_)
+        | NodeEvent::FlowsAsked(_)
+        | NodeEvent::Instances(_) => {
             return Err("nobody asked".into());
         }
     })

@@ -1,5 +1,6 @@
 //! What an engine is told once, at start. Knows bounds and seeds; refuses to know who sets them.
 
+use crate::engine::state::function_state::RememberedState;
 use crate::engine::state::health::WatchDuty;
 use crate::engine::state::link_board::LinkBoard;
 use catena_model::NodeName;
@@ -48,6 +49,8 @@ pub struct EngineConfig {
     pub functions_epoch_seconds: u64,
     /// What of that time was over when the engine's began, in nanoseconds.
     pub functions_began_ns: u64,
+    /// What functions remember of before, where somebody keeps what they remember; none: nobody does.
+    pub functions_keep: Option<RememberedState>,
 }
 
 impl EngineConfig {
@@ -71,6 +74,7 @@ impl EngineConfig {
             began: None,
             functions_epoch_seconds: 0,
             functions_began_ns: 0,
+            functions_keep: None,
         }
     }
 }

@@ -34,6 +34,7 @@ pub use account::counters::RETIRED_PORTS_NAME;
 pub use account::tx_batches::{TxBatches, TxCredit, TxRef};
 pub use action::output::{Datagram, Frame, Output};
 pub use catena_model::TunnelKind;
+pub use catena_nf::function::StateEntry;
 pub use config::{EngineConfig, FLOOD_FRAMES_PER_SECOND};
 pub use error::CompileError;
 pub use offload::{HandOver, KernelPort, Losses, OffloadTables, Passed};
@@ -42,6 +43,7 @@ pub use packet::{Origin, Packet, PortSlot};
 pub use rehearsal::{Rehearsal, Way};
 pub use state::function_messages::FunctionMessage;
 pub(crate) use state::function_messages::MessageRoom;
+pub use state::function_state::{RememberedState, StateChange};
 pub use state::health::{Board, WatchDuty};
 pub use state::link_board::LinkBoard;
 pub use tables::Tables;
@@ -194,7 +196,8 @@ pub struct Engine {
 impl Engine {
     /// An engine with an empty program: it drops what it is given, by name.
     #[must_use]
-    pub fn new(config: EngineConfig) -> Self {
+    pub fn new(mut config: EngineConfig) -> Self {
+        let functions = Functions::new(config.functions_began_ns, config.functions_keep.take());
         Self {
             proxy_flows: ProxyFlows::new(NO_FLOWS, NO_FLOWS, config.flow_seed),
             shared_functions: SharedFunctions::default(),
@@ -220,7 +223,7 @@ impl Engine {
             has_turned: false,
             flushes: Flushes::new(),
             fragments: Fragments::new(config.flow_seed),
-            functions: Functions::new(config.functions_began_ns),
+            functions,
             config,
             epoch: Epoch::default(),
             slots: Slots::default(),
@@ -238,6 +241,23 @@ impl Engine {
     /// What functions have handed out since this was asked last, which are no packets.
     pub fn take_function_messages(&mut self) -> Vec<FunctionMessage> {
         self.functions.take_messages()
+    }
+
+    /// What functions remember that this has not answered before, about once a second and in portions, where somebody
+    /// keeps it. `is_last`: all of it, now.
+    pub fn take_function_state(&mut self, is_last: bool) -> Vec<StateChange> {
+        self.functions.take_state(self.now_ns, is_last)
+    }
+
+    /// Is there more of that before a second has passed?
+    #[must_use]
+    pub const fn is_handing_out(&self) -> bool {
+        self.functions.is_handing_out()
+    }
+
+    /// What was answered of that is lost: everything is told with the next.
+    pub fn tell_function_state_anew(&mut self) {
+        self.functions.tell_anew();
     }
 
     /// Puts new tables in force, between vectors. Ports and paths that stay keep their slots and

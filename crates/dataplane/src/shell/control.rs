@@ -3,6 +3,7 @@
 //! Knows the messages and who takes which. Refuses to touch packets.
 
 mod dump;
+mod function_state;
 mod injected;
 mod kernel_path;
 mod links;
@@ -14,6 +15,7 @@ mod underlay;
 
 use super::agent_connection::{AgentConnection, ConnectionEnd};
 use super::control_socket::ControlSocket;
+use super::function_keeper::FunctionKeeper;
 use super::order::{Order, Report};
 use super::underlay::Underlay;
 use super::worker_pool::WorkerPool;
@@ -68,6 +70,8 @@ pub(super) struct Control {
     socket: ControlSocket,
     agent: Option<AgentConnection>,
     workers: WorkerPool,
+    /// Who writes down what functions remember.
+    keeper: FunctionKeeper,
     links: Links,
     setups: Setups,
     messages: Messages,
@@ -107,7 +111,7 @@ impl Control {
     pub(super) fn new(
         config: Config,
         socket: ControlSocket,
-        workers: WorkerPool,
+        (workers, keeper): (WorkerPool, FunctionKeeper),
         engine: EngineConfig,
         reserve: TunnelReserve,
     ) -> Self {
@@ -116,6 +120,7 @@ impl Control {
             socket,
             agent: None,
             workers,
+            keeper,
             links: Links::new(engine.links),
             setups: Setups::default(),
             messages: Messages::default(),
@@ -144,6 +149,7 @@ impl Control {
         loop {
             let ready = self.wait()?;
             if ready.stop {
+                self.keep_last_state();
                 tracing::info!("told to stop");
                 return Ok(());
             }
@@ -154,6 +160,7 @@ impl Control {
                         Report::PortLost(lost) => self.port_lost(lost)?,
                         Report::FlowsAsked(worker, flows) => self.ask_for_flows(worker, &flows),
                         Report::FunctionMessages(messages) => self.take_messages(messages),
+                        Report::FunctionState(worker, changes) => self.keep_state(worker, changes),
                         Report::LinksTurned | Report::Ended(_) => {}
                     }
                 }
@@ -453,6 +460,7 @@ impl Control {
         }
         tables.prepare_functions(self.workers.count());
         self.messages.keep_of(&tables);
+        self.keeper.keep_only(tables.functions().collect());
         let tables = Arc::new(tables);
         let is_inherited = std::mem::take(&mut self.has_predecessor);
         self.workers.order_at_once(|done| Order::Tables {

@@ -10,6 +10,8 @@ mod clock;
 mod control;
 mod control_socket;
 mod dump;
+mod function_keeper;
+mod function_log;
 mod hand_off;
 mod kernel_tables;
 mod ledger;
@@ -40,6 +42,8 @@ use catena_model::NodeName;
 use catena_model::check::ClockTime;
 use control::Control;
 use control_socket::ControlSocket;
+use function_keeper::FunctionKeeper;
+use function_log::FunctionLog;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
@@ -156,16 +160,19 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
             source,
         })?;
     }
+    let mut functions = FunctionLog::open(&config.state_dir, clock::real_seconds());
     let engine = EngineConfig {
         slice_bits_per_second: config.slice_bits_per_second,
         flood_frames_per_second: config.flood_frames_per_second,
         // Nobody reads it within the sandbox.
         began: clock::identity(Path::new("/proc")).map(|clock| ClockTime { clock, ns: 0 }),
-        functions_epoch_seconds: clock::real_seconds(),
+        functions_epoch_seconds: functions.epoch_seconds(),
         ..EngineConfig::new(config.node.clone())
     };
+    let workers = u32::try_from(config.workers.get()).unwrap_or(u32::MAX);
     let parts = WorkerPoolParts {
         workers: config.workers,
+        remembered: Some(functions.share_out(workers)),
         own_cores: config.busy_poll_cores.clone(),
         are_confined: config.is_confined,
     };
@@ -181,11 +188,12 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
     } else {
         tracing::warn!("without a sandbox: {WITHOUT_SANDBOX}");
     }
-    let workers = WorkerPool::start(&engine, &parts)?;
+    let keeper = FunctionKeeper::start(functions, config.is_confined)?;
+    let workers = WorkerPool::start(&engine, parts)?;
     if config.is_confined {
         sandbox::confine_control().map_err(DataplaneError::Sandbox)?;
     }
-    let mut control = Control::new(config, socket, workers, engine, reserve);
+    let mut control = Control::new(config, socket, (workers, keeper), engine, reserve);
     control.resume()?;
     control.serve()
 }

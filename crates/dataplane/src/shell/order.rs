@@ -8,7 +8,7 @@ use super::rings::{LostPort, Taken};
 use super::underlay::Underlay;
 use super::waker::Waker;
 use super::worker::KernelPathTurn;
-use crate::engine::{FunctionMessage, KernelPort, Rehearsal, Tables};
+use crate::engine::{FunctionMessage, KernelPort, Rehearsal, StateChange, Tables};
 use catena_fastpath::Queues;
 use catena_io::{PacketRing, Port};
 use catena_model::account::{NodeCounters, SliceCounters};
@@ -80,6 +80,10 @@ pub(super) enum Order {
     SetUp(Vec<FlowAnswer>),
     /// The controller can be asked for flows, or not any more.
     Controller { is_there: bool },
+    /// Tell what functions remember that was not told yet, for the last time.
+    FunctionState { done: SyncSender<Vec<StateChange>> },
+    /// What was told of that is lost: tell all of it again.
+    FunctionStateAnew,
     /// Tell all counters.
     Counters { of: Option<Arc<CounterScope>>, done: SyncSender<Box<NodeCounters>> },
     /// Tell what you hold: its parts by name, and each of them as a digest by this key.
@@ -98,6 +102,8 @@ pub(super) enum Report {
     FlowsAsked(usize, Vec<FlowAsked>),
     /// What functions have handed out.
     FunctionMessages(Vec<FunctionMessage>),
+    /// What functions of the worker with this number remember.
+    FunctionState(usize, Vec<StateChange>),
     /// The worker with this number has ended.
     Ended(usize),
 }
@@ -117,6 +123,11 @@ impl Reports {
     /// Asks for flows.
     pub(super) fn ask_for(&self, flows: Vec<FlowAsked>) {
         self.send(Report::FlowsAsked(self.worker, flows));
+    }
+
+    /// Tells what functions remember.
+    pub(super) fn tell_state(&self, changes: Vec<StateChange>) {
+        self.send(Report::FunctionState(self.worker, changes));
     }
 
     pub(super) fn send(&self, report: Report) {

@@ -26,8 +26,8 @@ impl StandaloneWorkers {
         workers: NonZeroUsize,
         own_cores: Vec<u32>,
     ) -> Result<Self, DataplaneError> {
-        let parts = WorkerPoolParts { workers, own_cores, are_confined: false };
-        Ok(Self { pool: WorkerPool::start(config, &parts)? })
+        let parts = WorkerPoolParts { workers, own_cores, remembered: None, are_confined: false };
+        Ok(Self { pool: WorkerPool::start(config, parts)? })
     }
 
     /// Puts tables in force at all of them.

@@ -141,7 +141,7 @@ impl Worker {
     pub(super) fn run(&mut self, spins: bool) -> Result<(), IoError> {
         let mut looks = 0;
         loop {
-            self.wait(spins || looks < LOOKS_BEFORE_SLEEP)?;
+            self.wait(spins || looks < LOOKS_BEFORE_SLEEP || self.engine.is_handing_out())?;
             if self.ready.contains(&TOKEN_BELL) {
                 self.waker.silence();
                 if !self.obey()? {
@@ -161,6 +161,7 @@ impl Worker {
                 self.decide();
             }
             self.tick();
+            self.report_function_state();
             self.report_links();
             self.ask_for_flows();
         }
@@ -455,6 +456,10 @@ impl Worker {
                 self.engine.note_controller(is_there, now_ns, &mut self.pool, &mut self.output);
                 self.transmit();
             }
+            Order::FunctionState { done } => {
+                done.send(self.engine.take_function_state(true)).ok();
+            }
+            Order::FunctionStateAnew => self.engine.tell_function_state_anew(),
             Order::Counters { of, done } => {
                 // What others have sent is not held any more.
                 self.relieve();

@@ -8,7 +8,7 @@ use super::order::{Order, Report, Reports};
 use super::sandbox;
 use super::waker::Waker;
 use super::worker::Worker;
-use crate::engine::{Board, EngineConfig, KernelPort, WatchDuty};
+use crate::engine::{Board, EngineConfig, KernelPort, RememberedState, WatchDuty};
 use catena_io::{IoError, Port, stay_on_core};
 use catena_model::explain::{ExplainAt, FrameBytes};
 use catena_model::id::PortId;
@@ -66,6 +66,8 @@ pub(super) struct WorkerPoolParts {
     pub(super) workers: NonZeroUsize,
     /// Cores of their own, for the first of them on.
     pub(super) own_cores: Vec<u32>,
+    /// What the functions of each remember of before, where somebody keeps that; none: nobody does.
+    pub(super) remembered: Option<Vec<RememberedState>>,
     /// Leave them the system calls that they need, and no others.
     pub(super) are_confined: bool,
 }
@@ -77,7 +79,7 @@ impl WorkerPool {
     /// No descriptor or thread is left.
     pub(super) fn start(
         config: &EngineConfig,
-        parts: &WorkerPoolParts,
+        parts: WorkerPoolParts,
     ) -> Result<Self, DataplaneError> {
         let report_bell = Waker::new().map_err(start_error)?;
         let (sender, reports) = mpsc::channel();
@@ -89,13 +91,15 @@ impl WorkerPool {
         let mut workers = Self { slots: Vec::new(), homes: BTreeMap::new(), reports, report_bell };
         let hand_off = hand_off::introduce(&barrier);
         let is_alone = wakers.len() == 1;
+        let mut remembered = parts.remembered.map(Vec::into_iter);
         for (number, (waker, hand_off)) in wakers.into_iter().zip(hand_off).enumerate() {
             let watch_duty = match number {
                 _ if is_alone => WatchDuty::Alone,
                 FIRST => WatchDuty::Judges(Arc::clone(&board)),
                 _ => WatchDuty::Tells(Arc::clone(&board), number),
             };
-            let config = EngineConfig { watch_duty, ..config.clone() };
+            let functions_keep = remembered.as_mut().map(|each| each.next().unwrap_or_default());
+            let config = EngineConfig { watch_duty, functions_keep, ..config.clone() };
             let reports = Reports::new(number, sender.clone(), workers.report_bell.clone());
             let own_core = parts.own_cores.get(number).copied();
             let hand_off = Some(hand_off).filter(|_| !is_alone);
@@ -417,8 +421,9 @@ mod tests {
     fn start(workers: usize, own_cores: &[u32]) -> WorkerPool {
         let node: NodeName = "host1".parse().unwrap();
         let workers = NonZeroUsize::new(workers).unwrap();
-        let parts = WorkerPoolParts { workers, own_cores: own_cores.to_vec(), are_confined: false };
-        WorkerPool::start(&EngineConfig::new(node), &parts).unwrap()
+        let own_cores = own_cores.to_vec();
+        let parts = WorkerPoolParts { workers, own_cores, remembered: None, are_confined: false };
+        WorkerPool::start(&EngineConfig::new(node), parts).unwrap()
     }
 
     fn allowed_cores(thread: &str) -> Vec<String> {

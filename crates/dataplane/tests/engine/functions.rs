@@ -18,10 +18,10 @@ use catena_wire::varying::VaryingFields;
 use std::collections::BTreeSet;
 
 /// The answer to whoever opens a connection.
-const SYN_ACK: TcpFlags = TcpFlags(TcpFlags::SYN.0 | TcpFlags::ACK.0);
+pub(crate) const SYN_ACK: TcpFlags = TcpFlags(TcpFlags::SYN.0 | TcpFlags::ACK.0);
 
 /// A firewall with these rules for both versions of IP.
-fn firewall(rules: &str) -> Configuration {
+pub(crate) fn firewall(rules: &str) -> Configuration {
     let file = |name: &str| {
         let text = format!("*filter\n:FORWARD ACCEPT [0:0]\n{rules}\nCOMMIT\n");
         serde_json::json!({"name": name, "text": text})
@@ -35,7 +35,7 @@ fn firewall(rules: &str) -> Configuration {
 const EDGE: &str = "-A FORWARD -p udp -m udp --sport 41 -j DROP\n\
                     -A FORWARD -p udp -m udp --sport 42 -j REJECT";
 /// Lets connections through that began forward.
-const STATEFUL: &str = "-A FORWARD -m conntrack --ctstate ESTABLISHED -j ACCEPT\n\
+pub(crate) const STATEFUL: &str = "-A FORWARD -m conntrack --ctstate ESTABLISHED -j ACCEPT\n\
                         -A FORWARD -p tcp -m tcp --syn -m conntrack --ctstate NEW -j ACCEPT\n\
                         -A FORWARD -j DROP";
 
@@ -43,11 +43,11 @@ fn inside(town: &mut Town, name: &str, rules: &str) {
     town.bundled.insert((name.to_owned(), String::new()), firewall(rules));
 }
 
-fn from_port(sent: &Spec, port: u16) -> Spec {
+pub(crate) fn from_port(sent: &Spec, port: u16) -> Spec {
     Spec { ports: (port, sent.ports.1), ..sent.clone() }
 }
 
-fn tcp(sent: &Spec, flags: TcpFlags, sequence: u32) -> Spec {
+pub(crate) fn tcp(sent: &Spec, flags: TcpFlags, sequence: u32) -> Spec {
     let varying = VaryingFields { tcp_flags: Some(flags), ..VaryingFields::default() };
     Spec { protocol: IpProtocol::TCP, sequence, varying, ..sent.clone() }
 }
@@ -257,7 +257,7 @@ fn super_frames_go_through_whole() {
 }
 
 /// A chain out and its way back, which the firewall v2 looks at both ways.
-fn both_ways(rules_of: &str) -> Town {
+pub(crate) fn both_ways(rules_of: &str) -> Town {
     let mut town = three_hosts();
     let forward = rules(CHAINED_PORT);
     let back: Vec<RuleMatch> = forward

@@ -28,6 +28,7 @@ mod fragments_names;
 mod fragments_order;
 mod frames;
 mod function_messages;
+mod function_state;
 mod functions;
 #[allow(unreachable_pub, reason = "a library of fuzz targets is made of these files, too")]
 pub mod fuzzed;
@@ -60,6 +61,7 @@ mod refusals;
 mod returns;
 mod rig;
 mod scene;
+mod segments;
 mod senders;
 mod setups;
 mod shares;

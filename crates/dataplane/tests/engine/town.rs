@@ -2,7 +2,7 @@
 //! in a few lines and cut into one program per node as the planner would.
 
 use catena_dataplane::engine::Tables;
-use catena_model::bundle::{Configuration, ConfigurationEntry, MemberEntry};
+use catena_model::bundle::Configuration;
 use catena_model::classifier::{Field, FieldMatch};
 use catena_model::discovery::DiscoveryKey;
 use catena_model::entry::Program;
@@ -23,6 +23,10 @@ use catena_wire::scalar::{MacAddr, PortRange, Vni};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use uuid::Uuid;
+
+// By its path: other test binaries have a town, too.
+#[path = "town_members.rs"]
+mod members;
 
 /// MTU of the underlay, in bytes.
 pub(crate) const UNDERLAY_MTU: u16 = 1_500;
@@ -110,6 +114,8 @@ pub(crate) struct Town {
     /// Names of instances that run inside, and what they are made of by the chain that meets them; by no name: in all
     /// others.
     pub(crate) bundled: BTreeMap<(String, String), Configuration>,
+    /// Those beside each other are one hop.
+    pub(crate) has_segments: bool,
     pub(crate) chains: Vec<Chain>,
     pub(crate) pins: Vec<PinEntry>,
     /// Known at every node, as the chains are.
@@ -277,15 +283,27 @@ impl Town {
                 speaks: instance.speaks,
             }
         };
-        let hops = chain.hops.iter().enumerate().map(|(number, hop)| HopEntry {
-            function: FunctionId(Uuid::nil()),
-            name: hop.join("|"),
-            kind: if chain.taps.contains(&number) { HopKind::Tap } else { HopKind::Through },
-            on_failure: chain.on_failure,
-            balance: chain.balance.clone(),
-            rewrites: chain.rewrites.get(&number).cloned(),
-            keeps_mac: hop.iter().all(|name| self.keeping.contains(name)),
-            instances: hop.iter().map(instance).collect(),
+        let hops = self.segments(chain).into_iter().map(|segment| {
+            let numbers = || segment.iter().copied();
+            let (first, last) = (segment[0], segment[segment.len() - 1]);
+            let listed_first = if chain.is_reverse { last } else { first };
+            let entry = |place: usize| {
+                let at = |number: usize| instance(&chain.hops[number][place]);
+                let InstanceEntry { id, .. } = at(listed_first);
+                InstanceEntry { id, egress: at(last).egress, ..at(first) }
+            };
+            HopEntry {
+                function: FunctionId(Uuid::nil()),
+                name: numbers().map(|at| chain.hops[at].join("|")).collect::<Vec<_>>().join(", "),
+                kind: if chain.taps.contains(&first) { HopKind::Tap } else { HopKind::Through },
+                on_failure: chain.on_failure,
+                balance: chain.balance.clone(),
+                rewrites: numbers().find_map(|at| chain.rewrites.get(&at)).cloned(),
+                keeps_mac: numbers()
+                    .flat_map(|at| &chain.hops[at])
+                    .all(|name| self.keeping.contains(name)),
+                instances: (0..chain.hops[first].len()).map(entry).collect(),
+            }
         });
         PathEntry {
             id: PathId(chain.path),
@@ -296,34 +314,6 @@ impl Town {
             destination: self.networks[chain.destination].id,
             is_way_back: chain.is_reverse,
             splits_flows: chain.rules.iter().any(|(_, matches)| !matches.fields.is_any()),
-        }
-    }
-
-    /// The port is that of an instance that runs inside.
-    fn is_inside(&self, port: &str) -> bool {
-        let (machine, _) = port.split_once('.').unwrap_or((port, ""));
-        self.bundled.keys().any(|(name, _)| name == machine)
-    }
-
-    fn add_members(&self, node: usize, chain: &Chain, program: &mut NodeProgram) {
-        for (hop, instances) in (0..).zip(&chain.hops) {
-            let of = |chain: &str| self.bundled.get(&(instances[0].clone(), chain.to_owned()));
-            let Some(configuration) = of(&chain.name).or_else(|| of("")).cloned() else { continue };
-            let at = |name: &String| self.ports[self.instance(name).1.ingress].node;
-            if instances.iter().all(|name| at(name) != node) {
-                continue;
-            }
-            program.members.push(MemberEntry {
-                path: PathId(chain.path),
-                hop,
-                member: 0,
-                is_backward: chain.is_reverse,
-                configuration: configuration.id(),
-            });
-            let entry = ConfigurationEntry { configuration };
-            if !program.configurations.contains(&entry) {
-                program.configurations.push(entry);
-            }
         }
     }
 

@@ -6,6 +6,7 @@ mod agent;
 mod control;
 mod deltas;
 mod former;
+mod large;
 mod links;
 mod node;
 mod setups;

@@ -93,6 +93,49 @@ pub fn enter_namespace(command: &mut Command, namespace: &NetNamespace) {
     }
 }
 
+/// Lets the child be in control groups from its first instruction on; by the doors of
+/// [`crate::cgroup::Cgroup`], which close here when the command is dropped.
+pub fn enter_cgroups(command: &mut Command, doors: Vec<OwnedFd>) {
+    let enter = move || {
+        for door in &doors {
+            // «0» is whoever writes it.
+            rustix::io::write(door, b"0")?;
+        }
+        Ok(())
+    };
+    // SAFETY: the closure runs between fork and exec and makes system calls only, on descriptors
+    // that it owns.
+    unsafe { command.pre_exec(enter) };
+}
+
+/// Signals a process group by the number of the process that leads it, which must be known to be the
+/// right one. Whoever of it has ended needs none.
+///
+/// # Errors
+/// A process of it is somebody else's.
+pub fn signal_group(leader: u32, signal: Signal) -> Result<()> {
+    let object = format!("process group {leader}");
+    let Some(group) = i32::try_from(leader).ok().and_then(rustix::process::Pid::from_raw) else {
+        return Err(KernelError::invalid(object, "no number of a process"));
+    };
+    match rustix::process::kill_process_group(group, signal) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(error) => Err(KernelError::system("signal", object, error)),
+    }
+}
+
+/// When a process was started, in ticks since the machine was (`starttime` of proc_pid_stat(5)): by it and its number
+/// it is known as long as the machine runs. None: there is no such process, or it has ended.
+#[must_use]
+pub fn started_at(pid: u32) -> Option<u64> {
+    /// Counted behind the name, which may contain anything; the state is the first.
+    const STARTTIME: usize = 19;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut behind_name = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let has_ended = matches!(behind_name.clone().next(), Some("Z" | "X"));
+    behind_name.nth(STARTTIME).filter(|_| !has_ended)?.parse().ok()
+}
+
 /// Leaves these descriptors open in the child, under the numbers they have here. They close here
 /// when the command is dropped.
 pub fn inherit_fds(command: &mut Command, descriptors: Vec<OwnedFd>) {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod attachment;
+mod confinement;
 mod links;
 mod namespaces;
 mod swallow;

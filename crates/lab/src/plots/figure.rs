@@ -375,6 +375,7 @@ mod tests {
             chain: "moving".into(),
             first: vec![],
             first_encapsulation: None,
+            first_dscp: None,
             changes: vec![],
         });
         run.update_proof = Some(serde_json::json!({"each": [{"in_flight": 3}]}));

@@ -68,13 +68,16 @@ pub(crate) struct Account {
     pub(crate) silent: Vec<String>,
 }
 
+/// A hop, and the place of a function among those of that hop.
+type Place = (u16, u8);
+
 /// What one chain counted, over all nodes, in wire packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ChainCount {
     entered: u64,
     finished: u64,
-    /// Delivered and returned, by hop and name of the instance.
-    hops: BTreeMap<(u16, String), (u64, u64)>,
+    /// Delivered and returned, by the place of the function and name of the instance.
+    hops: BTreeMap<(Place, String), (u64, u64)>,
 }
 
 impl ChainCount {
@@ -87,11 +90,11 @@ impl ChainCount {
         if entered != finished {
             faults.push(format!("{entered} entered, {finished} finished"));
         }
-        let mut hops: BTreeMap<u16, (Vec<&str>, u64, u64)> = BTreeMap::new();
+        let mut hops: BTreeMap<Place, (Vec<&str>, u64, u64)> = BTreeMap::new();
         for (key, (given, back)) in &self.hops {
             let (given_then, back_then) = then.hops.get(key).copied().unwrap_or_default();
-            let (hop, name) = key;
-            let (names, all_given, all_back) = hops.entry(*hop).or_default();
+            let (place, name) = key;
+            let (names, all_given, all_back) = hops.entry(*place).or_default();
             names.push(name);
             *all_given = all_given.saturating_add(gain(*given, given_then)?);
             *all_back = all_back.saturating_add(gain(*back, back_then)?);
@@ -150,8 +153,8 @@ impl Snapshot {
         all
     }
 
-    /// What was lost since `before`: drops by name, and frames that left into a cable that failed and did not come out
-    /// at its other end.
+    /// What was lost since `before`: drops by name, frames that left into a cable that failed and did not come out at
+    /// its other end, and what functions that died had been given and never gave back.
     pub(crate) fn losses_since(&self, before: &Self, lab: &Lab) -> u64 {
         let drops = |snapshot: &Self| -> u64 {
             let accounts = snapshot.nodes().flat_map(|node| {
@@ -176,8 +179,25 @@ impl Snapshot {
             let both = cables.flat_map(|[one, other]| [lost(one, other), lost(other, one)]);
             both.flatten().sum()
         };
-        let all = |snapshot: &Self| drops(snapshot).saturating_add(on_cables(snapshot));
+        let all = |snapshot: &Self| {
+            let in_hand = snapshot.died_with(lab);
+            drops(snapshot).saturating_add(on_cables(snapshot)).saturating_add(in_hand)
+        };
         all(self).saturating_sub(all(before))
+    }
+
+    /// What instances of functions that die in this lab were given and did not give back.
+    fn died_with(&self, lab: &Lab) -> u64 {
+        let is_of = |name: &str| {
+            let own = |function: &str| {
+                let rest = name.strip_prefix(function);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+            };
+            lab.kills.iter().any(|kill| own(&kill.function))
+        };
+        let chains = self.nodes().flat_map(|node| &node.chains);
+        let hops = chains.flat_map(|chain| &chain.hops).filter(|hop| is_of(&hop.name));
+        hops.map(|hop| hop.delivered.packets.saturating_sub(hop.returned.packets)).sum()
     }
 
     /// Packets that were dropped by a name where they came in: at a port, by its name, or at a link of a node.
@@ -268,7 +288,8 @@ impl Snapshot {
             count.entered = count.entered.saturating_add(counters.entered.packets);
             count.finished = count.finished.saturating_add(counters.finished.packets);
             for hop in &counters.hops {
-                let (given, back) = count.hops.entry((hop.hop, hop.name.clone())).or_default();
+                let key = ((hop.hop, hop.member), hop.name.clone());
+                let (given, back) = count.hops.entry(key).or_default();
                 *given = given.saturating_add(hop.delivered.packets);
                 *back = back.saturating_add(hop.returned.packets);
             }
@@ -455,7 +476,7 @@ mod tests {
             finished: 10,
             hops: hops
                 .iter()
-                .map(|(hop, name, given, back)| ((*hop, (*name).to_owned()), (*given, *back)))
+                .map(|(hop, name, given, back)| (((*hop, 0), (*name).to_owned()), (*given, *back)))
                 .collect(),
         };
         let taps = BTreeSet::from(["t1".to_owned()]);
@@ -469,6 +490,19 @@ mod tests {
         ] {
             assert_eq!(faults(wrong).unwrap().len(), 1, "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn what_a_function_died_with_has_a_name_and_what_one_keeps_that_lives_has_none() {
+        let losses = |function: &str| {
+            let mut lab = lab();
+            let (at, ending) = (Duration::ZERO, crate::vocabulary::Ending::Kill);
+            lab.kills = vec![crate::vocabulary::Kill { at, function: function.into(), ending }];
+            let mut after = snapshot(70, 0);
+            after.0[0].counters.as_mut().unwrap().chains[0].hops[0].delivered.packets += 3;
+            after.losses_since(&snapshot(20, 0), &lab)
+        };
+        assert_eq!((losses("v1"), losses("v")), (3, 0));
     }
 
     #[test]

@@ -183,6 +183,8 @@ fn words(question: Question, lab: &Lab) -> Vec<String> {
         Question::Update | Question::Paths => &["-s", SNAP_BYTES_OURS],
         Question::Steering => &["--immediate-mode", "-s", SNAP_BYTES, "udp"],
         Question::Users => &["--immediate-mode", "-s", SNAP_BYTES_USERS, "udp"],
+        // Whole: what is the same on both sides is told by all of it.
+        Question::Verdicts => &["--immediate-mode", "ip"],
         // What a data plane sends is not shown where it leaves, but where it comes in.
         Question::Routes => &["-Q", "in"],
         // They are short, whatever stands in front of them.

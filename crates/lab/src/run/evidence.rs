@@ -5,7 +5,9 @@ use super::faults::FaultOutcome;
 use super::footprint::Footprint;
 use super::forged::Forged;
 use super::functions::FunctionEvidence;
+use super::kills::Death;
 use super::programs::ProgramResult;
+use super::sameness::ChainOutcome;
 use super::setups::SetupEvidence;
 use super::stateless::Stateless;
 use super::statistics::{Mean, mean, median, slope};
@@ -37,12 +39,21 @@ pub struct RunEvidence {
     pub update_proof: Option<Value>,
     /// What traffic suffered from each fault of a cable.
     pub faults: Vec<FaultOutcome>,
-    /// Drops by name, and frames that cables did not bring, where cables fail.
+    /// Drops by name, frames that cables did not bring, and what functions died with, where anything fails.
     pub named_losses: Option<u64>,
     /// The independent proof's verdict on the instances that our own datagrams met.
     pub path_proof: Option<Value>,
     /// The independent proof's verdict on where streams of TCP went.
     pub stream_proof: Option<Value>,
+    /// The evaluator's verdicts on firewalls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict_proof: Option<Value>,
+    /// What the traffic of chains came to that are compared.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub outcomes: BTreeMap<String, ChainOutcome>,
+    /// What became of functions that were killed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deaths: Vec<Death>,
     /// The independent proof's verdict on where source-routed frames went.
     pub route_proof: Option<Value>,
     /// What became of frames that nobody may send.
@@ -96,6 +107,9 @@ impl RunEvidence {
             named_losses: None,
             path_proof: None,
             stream_proof: None,
+            verdict_proof: None,
+            outcomes: BTreeMap::new(),
+            deaths: Vec::new(),
             route_proof: None,
             forged: None,
             stateless: None,

@@ -2,28 +2,32 @@
 //! counts, removes. Decides nothing about the outcome.
 
 use super::accounting::{Snapshot, Standing, settle};
-use super::capture::Captures;
+use super::capture::{Captured, Captures};
 use super::cases::{Case, cases, rounds};
 use super::evidence::{DeploySample, Evidence, RunEvidence};
 use super::faults::{self, Happened};
 use super::footprint::Footprint;
 use super::forged;
 use super::functions::{self, Told};
+use super::kills::{self, Death};
 use super::neighbours;
 use super::programs::{self, ProgramResult};
 use super::proof::{self, Question};
 use super::routes;
+use super::sameness;
 use super::setups::SetupEvidence;
 use super::southbound;
 use super::stateless::Held;
 use super::tool::{Place, TrafficResult, make};
 use super::updates::{Changing, Update};
 use super::users;
+use super::verdicts::Hits;
 use crate::error::{LabError, Result};
 use crate::up::RunningLab;
 use crate::vocabulary::{Call, Claim, LabChain, Seconds, Statement, Traffic, Users};
 use catena_client::deploy::Deployment;
 use catena_model::resource::IpFamily;
+use serde_json::{Value, json};
 use std::fs;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -130,6 +134,7 @@ fn run_once(
         }
     };
     let told = Told::until_now(running, chains)?;
+    let hits = Hits::at_rest(running, chains)?;
     let captures = if running.lab.capture.is_empty() {
         None
     } else {
@@ -138,37 +143,32 @@ fn run_once(
     let before = Snapshot::take_at_rest(&running.client)?;
     let names = chains.iter().map(|chain| chain.name.clone());
     let work = || make_phases(running, changing, case, folder);
-    let (Made { traffic, programs, update, happened }, watched) =
+    let (Made { traffic, programs, update, happened, deaths }, watched) =
         southbound::watch(running, names, work)?;
     let (account, after) = settle(&running.client, &before, &running.lab, chains)?;
     let mut evidence = RunEvidence::new(case.name(), case.encapsulation, case.chain.clone());
     evidence.programs = programs;
     evidence.denied = functions::denied(running, chains, &before, &after);
     evidence.functions = functions::gather(running, told, chains, (&before, &after))?;
+    evidence.outcomes = sameness::outcomes(&running.lab, &evidence.programs, &evidence.functions);
     if let Some(captures) = captures {
         let captured = captures.end(running, &after.frames_since(&before))?;
-        let start = Instant::now();
-        let question = Question::of(&running.lab);
-        let verdict = proof::judge(question, running, &captured, &traffic, update.as_ref())?;
-        tell(&format!("{}: captures judged", case.name()), start.elapsed().as_secs_f64());
-        match question {
-            Question::Steering => evidence.proof = Some(verdict),
-            Question::Update => evidence.update_proof = Some(verdict),
-            Question::Paths => evidence.path_proof = Some(verdict),
-            Question::Streams => evidence.stream_proof = Some(verdict),
-            // The experiment with users keeps its own.
-            Question::Users | Question::Routes | Question::Forged => {}
-        }
-        if running.lab.captures_links && !running.lab.cables.is_empty() {
-            let walks = routes::walks(&running.lab, case.encapsulation, &traffic, update.as_ref());
-            evidence.route_proof = Some(routes::ask(running, &captured, walks)?);
-        }
+        let hits = (hits, chains);
+        judge_captures(
+            running,
+            case,
+            (&captured, &traffic, update.as_ref()),
+            hits,
+            &mut evidence,
+            tell,
+        )?;
     }
     let arrivals = traffic.iter().flat_map(|traffic| traffic.arrivals.iter().copied());
     evidence.faults = faults::outcomes(&happened, &arrivals.collect::<Vec<_>>());
-    if !happened.is_empty() {
+    if !happened.is_empty() || !deaths.is_empty() {
         evidence.named_losses = Some(after.losses_since(&before, &running.lab));
     }
+    evidence.deaths = deaths;
     if running.lab.asks_for(&Claim::Forged) {
         let start = Instant::now();
         evidence.forged = Some(forged::carry_out(running, &folder.join("forged"))?);
@@ -180,6 +180,43 @@ fn run_once(
     evidence.update = update;
     evidence.account(account);
     Ok(evidence)
+}
+
+/// Lets the independent proofs judge the captures of a run.
+fn judge_captures(
+    running: &RunningLab,
+    case: &Case,
+    (captured, traffic, update): (&Captured, &[TrafficResult], Option<&Update>),
+    (hits, chains): (Hits, &[Standing]),
+    evidence: &mut RunEvidence,
+    tell: &mut dyn FnMut(&str, f64),
+) -> Result<()> {
+    let start = Instant::now();
+    let question = Question::of(&running.lab);
+    let verdict = match question {
+        Question::Verdicts => {
+            let now = Hits::at_rest(running, chains)?;
+            let told = json!({"verdicts": now.told_since(&hits, &running.lab, chains)});
+            let Value::Object(told) = told else { return Ok(()) };
+            proof::ask(question, running, captured, told)?
+        }
+        _ => proof::judge(question, running, captured, traffic, update)?,
+    };
+    tell(&format!("{}: captures judged", case.name()), start.elapsed().as_secs_f64());
+    match question {
+        Question::Steering => evidence.proof = Some(verdict),
+        Question::Update => evidence.update_proof = Some(verdict),
+        Question::Paths => evidence.path_proof = Some(verdict),
+        Question::Streams => evidence.stream_proof = Some(verdict),
+        Question::Verdicts => evidence.verdict_proof = Some(verdict),
+        // The experiment with users keeps its own.
+        Question::Users | Question::Routes | Question::Forged => {}
+    }
+    if running.lab.captures_links && !running.lab.cables.is_empty() {
+        let walks = routes::walks(&running.lab, case.encapsulation, traffic, update);
+        evidence.route_proof = Some(routes::ask(running, captured, walks)?);
+    }
+    Ok(())
 }
 
 /// All traffic of a run, with the changes of its chain between or during it.
@@ -211,26 +248,29 @@ fn make_phases(
     })
 }
 
-/// What was made in a run, and what befell cables meanwhile.
+/// What was made in a run, and what befell cables and functions meanwhile.
 #[derive(Default)]
 struct Made {
     traffic: Vec<TrafficResult>,
     programs: Vec<ProgramResult>,
     update: Option<Update>,
     happened: Vec<Happened>,
+    deaths: Vec<Death>,
 }
 
-/// All traffic of a run, while cables fail.
+/// All traffic of a run, while cables fail and functions die.
 fn make_among_faults(running: &RunningLab, case: &Case, folder: &Path) -> Result<Made> {
     let (stop, has_ended) = (AtomicBool::new(false), AtomicBool::new(false));
     let start = Instant::now();
     std::thread::scope(|scope| {
         let failing = || faults::happen(running, &running.lab.faults, start, &has_ended);
         let failing = scope.spawn(failing);
+        let dying = scope.spawn(|| kills::happen(running, &running.lab.kills, start, &has_ended));
         let made = make_all(running, case, folder, 0, &stop);
         has_ended.store(true, Ordering::Relaxed);
         let happened = failing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        Ok(Made { happened, ..made? })
+        let deaths = dying.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok(Made { happened, deaths, ..made? })
     })
 }
 

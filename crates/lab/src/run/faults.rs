@@ -2,13 +2,13 @@
 //! refuses to know who should do something about it.
 
 use super::datagrams::Arrival;
-use crate::error::{LabError, Result};
+use crate::error::Result;
+use crate::routes::ip;
 use crate::up::RunningLab;
 use crate::vocabulary::{CableFault, FaultKind, LinkEnd};
 use catena_kernel::xdp::{Silence, silence_here};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -75,18 +75,7 @@ pub(crate) fn happen(
 
 /// Switches one end of a cable: both ends lose or get their carrier.
 fn set(running: &RunningLab, end: &LinkEnd, state: &str) -> Result<()> {
-    let mut command = Command::new("ip");
-    command.args(["link", "set", "dev", &end.interface, state]);
-    let output = running.doorway(&end.node)?.inside(|| command.output())?;
-    let output = output.map_err(|error| LabError::io("start", "ip", error))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(LabError::Tool {
-        tool: "ip".into(),
-        problem: format!("cannot set {end} {state}: {}", String::from_utf8_lossy(&output.stderr)),
-        advice: "look whether the interface is there: catena lab shell".into(),
-    })
+    ip(running, &end.node, &["link", "set", "dev", &end.interface, state])
 }
 
 fn silence(running: &RunningLab, end: &LinkEnd) -> Result<Silence> {

@@ -4,7 +4,7 @@ use super::accounting::{Snapshot, Standing};
 use super::evidence::{Evidence, RunEvidence};
 use crate::error::{LabError, Result};
 use crate::up::RunningLab;
-use crate::vocabulary::{Claim, FunctionCount, Lab, Statement, denies_beside};
+use crate::vocabulary::{Claim, FunctionCount, Lab, Statement, denies_beside, tells};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ const MESSAGES_WAIT: Duration = Duration::from_secs(10);
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
 /// Alerts by the sid of their rule.
-type Alerts = BTreeMap<u64, u64>;
+pub(super) type Alerts = BTreeMap<u64, u64>;
 
 /// What a bundled function did in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -90,11 +90,19 @@ impl Told {
 
 /// Functions of chains that stand, whose alerts statements ask for.
 fn with_alerts<'l>(lab: &'l Lab, chains: &[Standing]) -> impl Iterator<Item = &'l str> {
-    let is_asked = |function: &str| {
+    let is_in = |chain: &str, function: &str| {
+        let steps = lab.chain(chain).into_iter().flat_map(|chain| &chain.document.chain);
+        lab.bundled.get(function).is_some_and(tells)
+            && steps.into_iter().any(|step| step.name == function)
+    };
+    let is_asked = move |function: &str| {
         let mut statements = lab.checks.iter().chain(&lab.goals);
-        statements.any(|statement| {
-            matches!(&statement.claim, Claim::Function { what: FunctionCount::Alerts(_), function: asked, .. }
-                if asked == function)
+        statements.any(|statement| match &statement.claim {
+            Claim::Function { what: FunctionCount::Alerts(_), function: asked, .. } => {
+                asked == function
+            }
+            Claim::SameAs { one, other } => is_in(one, function) || is_in(other, function),
+            _ => false,
         })
     };
     in_chains(lab, chains).filter(move |function| is_asked(function))

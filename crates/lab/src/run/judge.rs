@@ -5,14 +5,17 @@ use super::faults::FaultOutcome;
 use super::flows;
 use super::forged;
 use super::functions;
+use super::kills;
 use super::programs;
 use super::routes;
+use super::sameness;
 use super::setups;
 use super::stateless;
 use super::statistics::median;
 use super::tool::TrafficResult;
 use super::updates::Update;
 use super::users::Isolation;
+use super::verdicts;
 use crate::vocabulary::{Claim, FaultKind, Metric, Statement};
 use serde::Serialize;
 use serde_json::Value;
@@ -85,6 +88,9 @@ fn judge_claim(claim: &Claim, evidence: &Evidence) -> (bool, String) {
         Claim::Forged => forged::judge(evidence),
         Claim::Stateless => stateless::judge(evidence),
         Claim::Expected => programs::judge(evidence),
+        Claim::Verdicts { function } => verdicts::judge(evidence, function),
+        Claim::SameAs { one, other } => sameness::judge(evidence, one, other),
+        Claim::Recovered => kills::judge(evidence),
         Claim::Function { what, function, relation, value } => {
             functions::judge(evidence, *what, function, |count| relation.holds(count, *value))
         }
@@ -143,7 +149,11 @@ fn of_faults(evidence: &Evidence, metric: Metric, subject: Option<&str>) -> Resu
         None => true,
     };
     let faults = || evidence.runs.iter().flat_map(|run| &run.faults).filter(is_asked);
-    if faults().next().is_none() {
+    let was_measured = match metric {
+        Metric::Unnamed => evidence.runs.iter().any(|run| run.named_losses.is_some()),
+        _ => faults().next().is_some(),
+    };
+    if !was_measured {
         return Err("was not measured".to_owned());
     }
     let failures = faults().filter(|fault| fault.kind != FaultKind::Heal);
@@ -511,6 +521,16 @@ mod tests {
         };
         let proof = |ok: bool| json!({"ok": ok, "proved": 5, "slices": 2, "plain": 0});
         assert!(users(Some(proof(true))) && !users(Some(proof(false))) && !users(None));
+    }
+
+    #[test]
+    fn what_was_lost_beyond_what_has_a_name_is_found() {
+        let named = |named: Option<u64>| {
+            let mut evidence = evidence();
+            evidence.runs[0].named_losses = named;
+            holds("unnamed == 0", &evidence)
+        };
+        assert!(named(Some(2)) && !named(Some(1)) && !named(None));
     }
 
     #[test]

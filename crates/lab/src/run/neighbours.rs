@@ -23,7 +23,9 @@ pub(super) fn learn(running: &RunningLab, updates: &Updates) -> Result<()> {
     let of_chain = running.lab.chain(&updates.chain).map(|chain| &chain.document.chain);
     let versions = updates.versions.iter().map(|version| &version.steps).chain(of_chain);
     let instances = versions.flatten().flat_map(ChainStep::all_instances);
-    let functions: BTreeSet<String> = instances.map(|instance| instance.name).collect();
+    let with_interface = |name: &String| running.lab.functions.contains(name);
+    let functions: BTreeSet<String> =
+        instances.map(|instance| instance.name).filter(with_interface).collect();
     let ends: BTreeSet<&str> = running
         .lab
         .traffic

@@ -9,6 +9,7 @@ use crate::up::RunningLab;
 use crate::vocabulary::{Call, CommandLine, Expectation, Lab, Program, Sign};
 use catena_model::resource::IpFamily;
 use serde::Serialize;
+use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -24,12 +25,34 @@ const QUOTE_BYTES_MAX: usize = 200;
 pub struct ProgramResult {
     /// Name of the traffic.
     pub traffic: String,
+    /// The chain that it was for, where the file says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chain: Option<String>,
     /// How often it ran.
     pub times: u32,
     /// How it should have ended.
     pub expected: Expectation,
     /// How it did otherwise, the first time that it did; none: as expected, each time.
     pub otherwise: Option<String>,
+    /// How it ended, each time; of those alone that are for a chain.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ends: Vec<ProgramEnd>,
+}
+
+/// How a program of traffic ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProgramEnd {
+    /// Its exit; none: a signal ended it.
+    pub exit: Option<i32>,
+    /// What it said.
+    pub stdout: String,
+}
+
+impl fmt::Display for ProgramEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let exit = self.exit.map_or_else(|| "a signal".to_owned(), |exit| format!("exit {exit}"));
+        write!(f, "{exit}, '{}'", quote(&self.stdout))
+    }
 }
 
 /// Is every program there that the lab starts?
@@ -58,8 +81,8 @@ pub(crate) fn check_installed(lab: &Lab) -> Result<()> {
 pub(super) struct Standing(Vec<(String, Process)>);
 
 impl Standing {
-    /// Starts those of the lab, each when the one before is ready; what they say, and what they leave where they stand,
-    /// is in the folder.
+    /// Starts those of the lab, each when the one before is ready, or has ended where that is awaited; what they say,
+    /// and what they leave where they stand, is in the folder.
     pub(super) fn start(running: &RunningLab, folder: &Path) -> Result<Self> {
         let mut standing = Self(Vec::new());
         for program in &running.lab.programs {
@@ -67,6 +90,10 @@ impl Standing {
             let command = command(running, &program.line, IpFamily::Ipv4, folder)?;
             let said = folder.join(format!("{}.txt", program.name));
             let mut process = Process::start(&doorway, command, &said)?;
+            if program.ready == Some(Sign::Ended) {
+                process.succeed()?;
+                continue;
+            }
             wait_for(program, &mut process, &doorway)?;
             standing.0.push((program.node.clone(), process));
         }
@@ -97,7 +124,7 @@ fn wait_for(program: &Program, process: &mut Process, doorway: &Doorway) -> Resu
         Ok(doorway.inside(read)?.iter().any(|sockets| is_open(sockets, table, port)))
     };
     match &program.ready {
-        None => Ok(()),
+        None | Some(Sign::Ended) => Ok(()),
         Some(Sign::Says(text)) => process.wait_for(text),
         Some(Sign::Tcp(port)) => process.wait_until(|_| listens("tcp", *port)),
         Some(Sign::Udp(port)) => process.wait_until(|_| listens("udp", *port)),
@@ -137,7 +164,7 @@ fn command(
 /// Runs a program of traffic as often as it says.
 pub(super) fn call(running: &RunningLab, call: &Call, folder: &Path) -> Result<ProgramResult> {
     let doorway = running.doorway(&call.from)?;
-    let mut otherwise = None;
+    let (mut otherwise, mut ends) = (None, Vec::new());
     for time in 1..=call.times {
         let name = match call.times {
             1 => call.name.clone(),
@@ -148,9 +175,12 @@ pub(super) fn call(running: &RunningLab, call: &Call, folder: &Path) -> Result<P
         let process = Process::start_apart(&doorway, command, &said, &wrong)?;
         let (status, text) = process.end(Duration::from_secs_f64(call.seconds.0))?;
         otherwise = otherwise.or_else(|| differs(&call.expect, status.code(), &text));
+        if call.chain.is_some() {
+            ends.push(ProgramEnd { exit: status.code(), stdout: text });
+        }
     }
-    let (traffic, expected) = (call.name.clone(), call.expect.clone());
-    Ok(ProgramResult { traffic, times: call.times, expected, otherwise })
+    let (traffic, chain, expected) = (call.name.clone(), call.chain.clone(), call.expect.clone());
+    Ok(ProgramResult { traffic, chain, times: call.times, expected, otherwise, ends })
 }
 
 /// Did each program of traffic end as expected?
@@ -177,9 +207,13 @@ fn differs(expected: &Expectation, exit: Option<i32>, said: &str) -> Option<Stri
         return Some(format!("ended with {exit} instead of {}", expected.exit));
     }
     let wanted = expected.stdout.as_deref().filter(|wanted| !said.contains(wanted))?;
+    Some(format!("said '{}', without '{wanted}'", quote(said)))
+}
+
+/// The beginning of what a program said.
+fn quote(said: &str) -> &str {
     let end = (0..=QUOTE_BYTES_MAX.min(said.len())).rev().find(|end| said.is_char_boundary(*end));
-    let begin = end.and_then(|end| said.get(..end)).unwrap_or_default();
-    Some(format!("said '{}', without '{wanted}'", begin.trim()))
+    end.and_then(|end| said.get(..end)).unwrap_or_default().trim()
 }
 
 #[cfg(test)]
@@ -203,6 +237,8 @@ mod tests {
     fn one_program_that_ended_otherwise_fails_by_its_name() {
         let ran = |traffic: &str, otherwise: Option<&str>| ProgramResult {
             traffic: traffic.into(),
+            chain: None,
+            ends: Vec::new(),
             times: 2,
             expected: Expectation { exit: 0, stdout: None },
             otherwise: otherwise.map(str::to_owned),

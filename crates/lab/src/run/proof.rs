@@ -5,6 +5,7 @@
 use super::capture::{Captured, read_json, write_json};
 use super::tool::TrafficResult;
 use super::updates::Update;
+use super::verdicts;
 use crate::error::{LabError, Result};
 use crate::up::RunningLab;
 use crate::vocabulary::{Lab, Tool};
@@ -20,6 +21,7 @@ const PATHS: &str = include_str!("../../../../labs/proof/path_proof.py");
 const STREAMS: &str = include_str!("../../../../labs/proof/stream_proof.py");
 const USERS: &str = include_str!("../../../../labs/proof/user_proof.py");
 const FORGED: &str = include_str!("../../../../labs/proof/forged_proof.py");
+const VERDICTS: &str = include_str!("../../../../labs/proof/verdict_proof.py");
 const ROUTES: &str = include_str!("../../../../labs/proof/route_proof.py");
 /// What several of them share.
 const SHARED: [(&str, &str); 3] = [
@@ -41,6 +43,8 @@ pub(crate) enum Question {
     Streams,
     /// Did each slice's frames go by the functions of its tenant's chain, in order?
     Users,
+    /// Did firewalls let through what their rules say?
+    Verdicts,
     /// Did each source-routed frame go where its ports lead? Asked beside the others.
     Routes,
     /// Did frames that nobody may send come anywhere? Asked of captures of their own.
@@ -56,6 +60,7 @@ impl Question {
         let has_datagrams = has_ours || is_any(|tool| tool == Tool::IperfUdp);
         match is_between {
             _ if lab.users.is_some() => Self::Users,
+            _ if verdicts::are_asked(lab) => Self::Verdicts,
             _ if !has_datagrams && is_any(Tool::is_tcp) => Self::Streams,
             Some(false) => Self::Update,
             _ if has_ours => Self::Paths,
@@ -70,6 +75,7 @@ impl Question {
             Self::Paths => ("path_proof.py", PATHS),
             Self::Streams => ("stream_proof.py", STREAMS),
             Self::Users => ("user_proof.py", USERS),
+            Self::Verdicts => ("verdict_proof.py", VERDICTS),
             Self::Routes => ("route_proof.py", ROUTES),
             Self::Forged => ("forged_proof.py", FORGED),
         }
@@ -90,15 +96,16 @@ pub(crate) fn judge(
         Question::Steering => tell("chains", steered_chains(&running.lab)),
         Question::Update => {
             tell("stream", stream(&running.lab, traffic));
-            tell("versions", versions(update));
+            tell("versions", versions(&running.lab, update));
             if running.lab.captures_links {
                 tell("carriers", json!(captured.between));
             }
         }
         Question::Paths => tell("traffic", flows(&running.lab, traffic, update)),
         Question::Streams => tell("streams", streams(&running.lab, traffic, update)),
-        // What users sent is told by who made them, and of routes and forged frames by `routes` and `forged`.
-        Question::Users | Question::Routes | Question::Forged => {}
+        // What users sent is told by who made them, of routes and forged frames by `routes` and `forged`, and rules
+        // by `verdicts`.
+        Question::Users | Question::Routes | Question::Forged | Question::Verdicts => {}
     }
     ask(question, running, captured, told)
 }
@@ -190,20 +197,23 @@ fn stream(lab: &Lab, results: &[TrafficResult]) -> Value {
     })
 }
 
-fn names_of(steps: &[ChainStep]) -> Vec<&str> {
-    steps.iter().map(|step| step.name.as_str()).collect()
+/// The functions that captures see: bundled ones have no interface.
+fn names_of<'s>(lab: &Lab, steps: &'s [ChainStep]) -> Vec<&'s str> {
+    let names = steps.iter().map(|step| step.name.as_str());
+    names.filter(|name| !lab.bundled.contains(name)).collect()
 }
 
-fn versions(update: Option<&Update>) -> Value {
+fn versions(lab: &Lab, update: Option<&Update>) -> Value {
     let Some(update) = update else { return Value::Null };
     let first = json!({
-        "kind": "first", "functions": names_of(&update.first), "asked": 0, "over": null,
-        "encapsulation": update.first_encapsulation,
+        "kind": "first", "functions": names_of(lab, &update.first), "asked": 0, "over": null,
+        "encapsulation": update.first_encapsulation, "dscp": update.first_dscp,
     });
     let changes = update.changes.iter().map(|change| {
         json!({
-            "kind": change.kind, "functions": names_of(&change.steps),
+            "kind": change.kind, "functions": names_of(lab, &change.steps),
             "encapsulation": change.encapsulation, "asked": change.asked, "over": change.over,
+            "dscp": change.dscp,
         })
     });
     std::iter::once(first).chain(changes).collect()
@@ -293,6 +303,33 @@ mod tests {
         assert_eq!(Question::of(&lab("openstack-tcp.yaml")), Question::Streams);
         assert_eq!(Question::of(&lab("chain-updates-tcp.yaml")), Question::Streams);
         assert_eq!(Question::of(&lab("5g-slices.yaml")), Question::Users);
+        assert_eq!(Question::of(&lab("secure-web.yaml")), Question::Verdicts);
+    }
+
+    #[test]
+    fn versions_of_rule_sets_are_of_what_captures_see_and_told_apart_by_code_points() {
+        let lab = lab("policy-changes.yaml");
+        let steps = &lab.chain("guarded").unwrap().document.chain;
+        let update = Update {
+            chain: "guarded".to_owned(),
+            first: steps.clone(),
+            first_encapsulation: None,
+            first_dscp: Some(10),
+            changes: vec![Change {
+                kind: ChangeKind::Config,
+                steps: steps.clone(),
+                encapsulation: None,
+                dscp: Some(18),
+                asked: 1,
+                answered: 2,
+                over: Some(3),
+                receipt: None,
+            }],
+        };
+        let told = versions(&lab, Some(&update));
+        let seen = |at: usize| (&told[at]["functions"], &told[at]["dscp"]);
+        assert_eq!(seen(0), (&json!(["v8", "v10"]), &json!(10)));
+        assert_eq!(seen(1), (&json!(["v8", "v10"]), &json!(18)));
     }
 
     #[test]
@@ -303,6 +340,7 @@ mod tests {
             kind: ChangeKind::Given,
             steps: version.steps.clone(),
             encapsulation: version.encapsulation,
+            dscp: None,
             asked: 1,
             answered: 2,
             over: None,
@@ -313,6 +351,7 @@ mod tests {
             chain: updates.chain.clone(),
             first: chain.document.chain.clone(),
             first_encapsulation: None,
+            first_dscp: None,
             changes: updates.versions.iter().map(change).collect(),
         };
         let traffic = lab.traffic.first().unwrap();

@@ -149,10 +149,26 @@ impl Process {
 
     /// Waits until it has ended; how, and what it said.
     pub(crate) fn end(mut self, limit: Duration) -> Result<(ExitStatus, String)> {
+        let status = self.wait(limit)?;
+        Ok((status, self.said()))
+    }
+
+    /// Waits until it has ended well.
+    ///
+    /// # Errors
+    /// It ended otherwise, or takes too long.
+    pub(crate) fn succeed(mut self) -> Result<()> {
+        match self.wait(READY_WAIT)? {
+            status if status.success() => Ok(()),
+            status => Err(self.failed(format!("ended with {status}"))),
+        }
+    }
+
+    fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
         let start = Instant::now();
         loop {
             if let Some(status) = self.ended()? {
-                return Ok((status, self.said()));
+                return Ok(status);
             }
             if start.elapsed() > limit {
                 return Err(self.failed(format!("did not end within {limit:?}")));

@@ -4,7 +4,7 @@
 
 use crate::error::{LabError, Result};
 use crate::up::RunningLab;
-use crate::vocabulary::{ChangeKind, LabChain, Updates, Version};
+use crate::vocabulary::{ChangeKind, LabChain, RuleSet, Updates, Version};
 use catena_client::deploy::{ChainDocument, ChainStep, Deployment};
 use catena_model::resource::Encapsulation;
 use catena_model::status::{ChainReport, ChainState, DrainProof, Receipt};
@@ -30,6 +30,8 @@ pub struct Change {
     pub steps: Vec<ChainStep>,
     /// What carries it since, where the file says.
     pub encapsulation: Option<Encapsulation>,
+    /// The code point that packets show since, where rule sets change.
+    pub dscp: Option<u8>,
     /// When it was asked for.
     pub asked: u64,
     /// When the controller had answered: the next packet takes the new path.
@@ -49,6 +51,8 @@ pub struct Update {
     pub first: Vec<ChainStep>,
     /// What carried it before, where the file says.
     pub first_encapsulation: Option<Encapsulation>,
+    /// The code point that packets showed before, where rule sets change.
+    pub first_dscp: Option<u8>,
     /// The changes, in order.
     pub changes: Vec<Change>,
 }
@@ -93,6 +97,7 @@ impl<'c> Changing<'c> {
             chain: chain.name.clone(),
             first: chain.document.chain.clone(),
             first_encapsulation: encapsulation,
+            first_dscp: rule_set(running, 0).map(|set| set.dscp),
             changes: Vec::new(),
         };
         Ok(Self { running, chain, encapsulation, update, has_receipts: true })
@@ -129,8 +134,11 @@ impl<'c> Changing<'c> {
     fn turn_to(&mut self, version: &Version) -> Result<Change> {
         let (client, name) = (&self.running.client, &self.chain.name);
         let before = self.report()?.receipt;
+        let told = version.rule_set.and_then(|index| rule_set(self.running, index));
         let asked = now();
-        if let Some(encapsulation) = version.encapsulation {
+        if let Some(told) = told {
+            self.running.declare_bundled(self.chain, Some(told))?;
+        } else if let Some(encapsulation) = version.encapsulation {
             client.move_chain(name, encapsulation)?;
             self.encapsulation = Some(encapsulation);
         } else {
@@ -146,8 +154,8 @@ impl<'c> Changing<'c> {
         let receipt = self.wait_receipt(before.as_ref())?;
         let over = receipt.is_some().then(now);
         let (kind, steps) = (version.kind, version.steps.clone());
-        let encapsulation = self.encapsulation;
-        Ok(Change { kind, steps, encapsulation, asked, answered, over, receipt })
+        let (encapsulation, dscp) = (self.encapsulation, told.map(|set| set.dscp));
+        Ok(Change { kind, steps, encapsulation, dscp, asked, answered, over, receipt })
     }
 
     fn report(&self) -> Result<ChainReport> {
@@ -215,6 +223,11 @@ impl<'c> Changing<'c> {
             std::thread::sleep(LOOK_PAUSE);
         }
     }
+}
+
+/// One of the rule sets that take turns, by its place.
+fn rule_set(running: &RunningLab, index: usize) -> Option<&RuleSet> {
+    running.lab.updates.as_ref().and_then(|updates| updates.rule_sets.get(index))
 }
 
 /// Nanoseconds since 1970: the captures have the same clock.

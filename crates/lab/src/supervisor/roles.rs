@@ -121,6 +121,7 @@ impl Roles<'_> {
         fs::create_dir_all(&state)
             .map_err(|error| LabError::io("create", state.display().to_string(), error))?;
         let state = state.display().to_string();
+        let instances = node_directory(node).join("instances").display().to_string();
         let (underlay, mtu) = (node.data.to_string(), node.data_mtu.to_string());
         let mut arguments = vec![
             "agent",
@@ -132,6 +133,8 @@ impl Roles<'_> {
             &tls,
             "--state",
             &state,
+            "--instances",
+            &instances,
             "--underlay",
             &underlay,
             "--underlay-mtu",

@@ -12,16 +12,15 @@ const FOLDER: &str = "${lab}";
 
 /// Reads what is beside a file for what it says; `text` is the whole of it.
 pub(super) fn read(file: &Path, text: &str, said: &mut Mapping) -> Result<(), LabFileError> {
-    let folder = file.parent().unwrap_or(Path::new("."));
+    // A file that is named alone is in the folder where we stand.
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let folder = parent.unwrap_or(Path::new("."));
     // Who reads it stands elsewhere.
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
     for (_, value) in said.iter_mut() {
         name_folder(value, &absolute.display().to_string());
     }
-    let Some(Value::Mapping(functions)) = said.get_mut("functions") else { return Ok(()) };
-    for (name, function) in functions.iter_mut() {
-        let Some(config) = function.get_mut("config") else { continue };
-        let named = |key: &str| format!("functions.{}.{key}", name.as_str().unwrap_or_default());
+    for (at, config) in configs(said) {
         let fault = |key: String, problem: String| LabFileError {
             file: file.to_path_buf(),
             line: line_of(text, &key).map(|(_, line)| line),
@@ -29,13 +28,41 @@ pub(super) fn read(file: &Path, text: &str, said: &mut Mapping) -> Result<(), La
             problem,
             advice: String::new(),
         };
-        let unread = |error: serde_norway::Error| fault(named("config"), error.to_string());
+        let unread = |error: serde_norway::Error| fault(at.clone(), error.to_string());
         let mut read: Map<_, _> = serde_norway::from_value(config.clone()).map_err(unread)?;
         read_config_files(&mut read, |named| text_beside(folder, named))
-            .map_err(|(key, why)| fault(named(&format!("config.{key}")), why))?;
+            .map_err(|(key, why)| fault(format!("{at}.{key}"), why))?;
         *config = serde_norway::to_value(read).map_err(unread)?;
     }
     Ok(())
+}
+
+/// What bundled functions are told, at first and in rule sets that take turns, each with its key.
+fn configs(said: &mut Mapping) -> Vec<(String, &mut Value)> {
+    let mut found = Vec::new();
+    let name_of = |name: &Value| name.as_str().unwrap_or_default().to_owned();
+    for (section, value) in said.iter_mut() {
+        match (section.as_str(), value) {
+            (Some("functions"), Value::Mapping(functions)) => {
+                found.extend(functions.iter_mut().filter_map(|(name, function)| {
+                    let key = format!("functions.{}.config", name_of(name));
+                    Some((key, function.get_mut("config")?))
+                }));
+            }
+            (Some("updates"), Value::Mapping(updates)) => {
+                let sets = updates.get_mut("rule_sets").and_then(Value::as_sequence_mut);
+                for (index, set) in sets.into_iter().flatten().enumerate() {
+                    let config = set.get_mut("config").and_then(Value::as_mapping_mut);
+                    found.extend(config.into_iter().flatten().map(|(name, config)| {
+                        let key = format!("updates.rule_sets[{index}].config.{}", name_of(name));
+                        (key, config)
+                    }));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 fn name_folder(value: &mut Value, folder: &str) {

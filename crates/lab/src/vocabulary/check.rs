@@ -71,6 +71,22 @@ pub enum Claim {
         /// With what.
         value: f64,
     },
+    /// `verdicts edge`: an independent evaluator of its rules let the same packets pass as this firewall, and met each
+    /// rule as often.
+    Verdicts {
+        /// The firewall.
+        function: String,
+    },
+    /// `same_as apart inside`: the programs for the one chain ended as those for the other, and as many alerts of each
+    /// rule were told, and as many packets ended, where both are counted.
+    SameAs {
+        /// The one chain.
+        one: String,
+        /// The other.
+        other: String,
+    },
+    /// `recovered`: each function that was killed ran again.
+    Recovered,
     /// `METRIC [NAME] RELATION VALUE`.
     Compare {
         /// What is measured.
@@ -276,7 +292,7 @@ impl fmt::Display for Relation {
 
 const FORMS: &str = "write 'order', 'interfaces', 'hops', 'paths', 'shares within 2', 'moves', \
     'both_versions', 'streams', 'users', 'route', 'forged', 'stateless', 'expected', 'sum v4 = v1 + v2', \
-    'alerts ids [SID] == 12', 'denied edge == 5', \
+    'alerts ids [SID] == 12', 'denied edge == 5', 'verdicts edge', 'same_as apart inside', 'recovered', \
     or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
     throughput, unaccounted, ring_full, deploy_per_function, unanswered, changes, receipts, lost, \
     duplicated, mixed, overtaken, stalled, broken, isolation, passages, detours, detour_ms, overtaken_late, \
@@ -324,6 +340,11 @@ impl Statement {
             ["denied", function, relation, value] => {
                 counted(FunctionCount::Denied, function, relation, value)?
             }
+            ["verdicts", function] => Claim::Verdicts { function: (*function).to_owned() },
+            ["same_as", one, other] => {
+                Claim::SameAs { one: (*one).to_owned(), other: (*other).to_owned() }
+            }
+            ["recovered"] => Claim::Recovered,
             ["hops"] => Claim::Hops,
             ["sum", whole, "=", parts @ ..] => parse_sum(text, whole, parts)?,
             [metric, relation, value] => compare(metric, None, relation, value)?,
@@ -427,6 +448,12 @@ mod tests {
             claim("denied edge == 5"),
             counted(FunctionCount::Denied, "edge", Relation::Equal, 5.0)
         );
+        assert_eq!(claim("verdicts edge"), Ok(Claim::Verdicts { function: "edge".into() }));
+        let same = Claim::SameAs { one: "apart".into(), other: "inside".into() };
+        assert_eq!(claim("same_as apart inside"), Ok(same));
+        for bad in ["verdicts", "verdicts edge == 3", "same_as apart", "recovered == 1"] {
+            assert!(claim(bad).is_err(), "{bad}");
+        }
         for bad in ["alerts == 3", "alerts ids seen == 3", "denied edge 5", "expected == 1"] {
             assert!(claim(bad).is_err(), "{bad}");
         }

@@ -7,7 +7,8 @@ use super::switches::SwitchesEntry;
 use super::units::{BitRate, Seconds};
 use super::users::UsersEntry;
 use catena_client::deploy::{ChainDocument, ChainStep};
-use catena_model::resource::Encapsulation;
+use catena_model::instance::Door;
+use catena_model::resource::{Encapsulation, FailurePolicy};
 use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -75,6 +76,7 @@ pub(crate) struct NetworkEntry {
 pub(crate) struct EndpointEntry {
     pub(crate) on: Option<String>,
     pub(crate) networks: Vec<String>,
+    pub(crate) routes: Ordered<String>,
     pub(crate) programs: Vec<ProgramEntry>,
 }
 
@@ -86,6 +88,12 @@ pub(crate) struct FunctionEntry {
     pub(crate) routes: Ordered<String>,
     pub(crate) programs: Vec<ProgramEntry>,
     pub(crate) bundled: Option<String>,
+    pub(crate) command: Vec<Word>,
+    pub(crate) door: Option<Door>,
+    pub(crate) cpu_milli: Option<u32>,
+    pub(crate) memory_mib: Option<u32>,
+    pub(crate) instances: Option<u32>,
+    pub(crate) on_failure: Option<FailurePolicy>,
     pub(crate) config: Map<String, Value>,
 }
 
@@ -96,6 +104,8 @@ pub(crate) struct FaultEntry {
     pub(crate) cut: Option<String>,
     pub(crate) silence: Option<String>,
     pub(crate) heal: Option<String>,
+    pub(crate) kill: Option<String>,
+    pub(crate) end: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -107,7 +117,15 @@ pub(crate) struct UpdatesEntry {
     pub(crate) count: Option<usize>,
     pub(crate) among: Vec<String>,
     pub(crate) encapsulations: Vec<Encapsulation>,
+    pub(crate) rule_sets: Vec<RuleSetEntry>,
     pub(crate) packets: Option<u64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RuleSetEntry {
+    pub(crate) dscp: u8,
+    pub(crate) config: Ordered<Map<String, Value>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -1,10 +1,13 @@
-//! What befalls cables during a run. Knows cables and moments; refuses to know how a cable is made to fail.
+//! What befalls cables and functions during a run. Knows them and moments; refuses to know how a cable is made to fail,
+//! or a function to die.
 
 use super::document::{Document, FaultEntry};
 use super::error::Fault;
 use super::lab::{Lab, NodeCable};
 use super::validate::unknown;
 use super::validate_traffic::TRAFFIC_SECONDS_MAX;
+use catena_model::instance::Door;
+use catena_model::resource::Runs;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -32,17 +35,52 @@ pub enum FaultKind {
     Heal,
 }
 
-/// The faults of a lab file.
-pub(super) fn understand(document: &Document, lab: &Lab) -> Result<Vec<CableFault>, Fault> {
+/// A function that dies when the traffic has gone on for so long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kill {
+    /// Since the traffic began.
+    pub at: Duration,
+    /// The function.
+    pub function: String,
+    /// How.
+    pub ending: Ending,
+}
+
+/// How a function dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ending {
+    /// By SIGKILL, whatever it is at.
+    Kill,
+    /// By SIGTERM, which it may take as the word to end by itself.
+    End,
+}
+
+/// The faults of a lab file: of cables, and of functions.
+pub(super) fn understand(
+    document: &Document,
+    lab: &Lab,
+) -> Result<(Vec<CableFault>, Vec<Kill>), Fault> {
     let mut broken = BTreeSet::new();
-    let mut faults: Vec<CableFault> = Vec::new();
+    let (mut faults, mut kills): (Vec<CableFault>, Vec<Kill>) = (Vec::new(), Vec::new());
+    let mut latest = Duration::ZERO;
     for (index, entry) in document.faults.iter().enumerate() {
         let key = format!("faults[{index}]");
-        let fault = read(lab, &key, entry)?;
-        if faults.last().is_some_and(|before| before.at > fault.at) {
+        let at = moment(&key, entry)?;
+        if latest > at {
             let advice = "write them in the order in which they happen";
             return Err(Fault::new(format!("{key}.at"), "is before the fault above it", advice));
         }
+        latest = at;
+        let (what, name) = said(&key, entry)?;
+        let kind = match what {
+            Said::Cable(kind) => kind,
+            Said::Function(ending) => {
+                kills.push(Kill { at, function: killed(lab, &key, name)?, ending });
+                continue;
+            }
+        };
+        let fault = CableFault { at, kind, cable: cable(lab, &key, kind, name)? };
         let is_healed = fault.kind == FaultKind::Heal;
         let is_new =
             if is_healed { broken.remove(&fault.cable) } else { broken.insert(fault.cable) };
@@ -55,38 +93,67 @@ pub(super) fn understand(document: &Document, lab: &Lab) -> Result<Vec<CableFaul
         }
         faults.push(fault);
     }
-    Ok(faults)
+    Ok((faults, kills))
 }
 
-fn read(lab: &Lab, key: &str, entry: &FaultEntry) -> Result<CableFault, Fault> {
+/// What befalls what.
+enum Said {
+    Cable(FaultKind),
+    Function(Ending),
+}
+
+fn said<'e>(key: &str, entry: &'e FaultEntry) -> Result<(Said, &'e str), Fault> {
     let said = [
-        (FaultKind::Cut, &entry.cut),
-        (FaultKind::Silence, &entry.silence),
-        (FaultKind::Heal, &entry.heal),
+        (Said::Cable(FaultKind::Cut), &entry.cut),
+        (Said::Cable(FaultKind::Silence), &entry.silence),
+        (Said::Cable(FaultKind::Heal), &entry.heal),
+        (Said::Function(Ending::Kill), &entry.kill),
+        (Said::Function(Ending::End), &entry.end),
     ];
-    let said: Vec<_> =
-        said.into_iter().filter_map(|(kind, name)| Some((kind, name.as_ref()?))).collect();
-    let [(kind, name)] = said[..] else {
-        let advice =
-            "write one of cut:, silence: and heal: with a cable, such as {at: 1, cut: a1-c1}";
-        return Err(Fault::new(key, "says nothing, or several things", advice));
-    };
+    let mut said = said.into_iter().filter_map(|(what, name)| Some((what, name.as_deref()?)));
+    match (said.next(), said.next()) {
+        (Some(one), None) => Ok(one),
+        _ => {
+            let advice = "write one of cut:, silence: and heal: with a cable, such as {at: 1, cut: a1-c1}, or of kill: \
+                and end: with a function";
+            Err(Fault::new(key, "says nothing, or several things", advice))
+        }
+    }
+}
+
+fn moment(key: &str, entry: &FaultEntry) -> Result<Duration, Fault> {
     let at = entry.at.map_or(0.0, |seconds| seconds.0);
     if !(0.0..=TRAFFIC_SECONDS_MAX).contains(&at) {
         let advice = format!("use 0 to {TRAFFIC_SECONDS_MAX} seconds");
         return Err(Fault::new(format!("{key}.at"), format!("{at} s is no moment"), advice));
     }
+    Ok(Duration::from_secs_f64(at))
+}
+
+fn cable(lab: &Lab, key: &str, kind: FaultKind, name: &str) -> Result<usize, Fault> {
     let names: Vec<String> = lab.cables.iter().map(name_of).collect();
-    let cable = names.iter().position(|one| one == name || backwards(one) == *name);
-    let cable = cable.ok_or_else(|| {
+    let cable = names.iter().position(|one| one == name || backwards(one) == name);
+    cable.ok_or_else(|| {
         unknown(
             &format!("{key}.{kind:?}").to_lowercase(),
             "cable",
             name,
             names.iter().map(String::as_str),
         )
-    })?;
-    Ok(CableFault { at: Duration::from_secs_f64(at), kind, cable })
+    })
+}
+
+/// A function that dies alone: what runs in a data plane dies with it.
+fn killed(lab: &Lab, key: &str, name: &str) -> Result<String, Fault> {
+    let is_apart = |function: &&str| {
+        let bundled = lab.bundled.get(function);
+        bundled.is_some_and(|it| it.door == Door::Apart || matches!(it.runs, Runs::Command(_)))
+    };
+    if let Some(found) = lab.bundled.names().filter(is_apart).find(|function| *function == name) {
+        return Ok(found.to_owned());
+    }
+    let known = lab.bundled.names().filter(is_apart);
+    Err(unknown(&format!("{key}.kill"), "function in a process of its own", name, known))
 }
 
 /// What a file calls a cable: the first between two nodes by their names, another by a number too.
@@ -109,12 +176,20 @@ mod tests {
     use std::path::Path;
 
     fn read_with(faults: &str) -> Result<Vec<CableFault>, String> {
+        lab_with(faults).map(|lab| lab.faults)
+    }
+
+    fn lab_with(faults: &str) -> Result<Lab, String> {
         let folder = tempfile::tempdir().unwrap();
         let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs/source-route.yaml");
         let file = folder.path().join("cut.yaml");
-        let text = format!("extends: {}\nname: cut\nfaults: [{faults}]\n", base.display());
+        let functions = "functions: {edge: {bundled: marker, door: apart, on: h2, networks: [customer]}, \
+            relay: {command: [sleep, 1], on: h2, networks: [customer]}, \
+            inner: {bundled: marker, on: h2, networks: [customer]}}";
+        let text =
+            format!("extends: {}\nname: cut\n{functions}\nfaults: [{faults}]\n", base.display());
         std::fs::write(&file, text).unwrap();
-        Lab::read(&file, false).map(|lab| lab.faults).map_err(|error| error.to_string())
+        Lab::read(&file, false).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -122,6 +197,36 @@ mod tests {
         let faults = read_with("{cut: spine1-leaf1}, {at: 500ms, heal: leaf1-spine1}").unwrap();
         assert_eq!(faults[0], CableFault { at: Duration::ZERO, kind: FaultKind::Cut, cable: 4 });
         assert_eq!((faults[1].kind, faults[1].at.as_millis()), (FaultKind::Heal, 500));
+    }
+
+    #[test]
+    fn functions_die_that_have_processes_of_their_own_and_cables_fail_beside_them() {
+        let lab =
+            lab_with("{at: 1, kill: edge}, {at: 2, cut: h1-leaf1}, {at: 3, end: relay}").unwrap();
+        let kill = |seconds, function: &str, ending| Kill {
+            at: Duration::from_secs(seconds),
+            function: function.into(),
+            ending,
+        };
+        assert_eq!(lab.kills, [kill(1, "edge", Ending::Kill), kill(3, "relay", Ending::End)]);
+        assert_eq!(lab.faults.len(), 1);
+        for (faults, problem) in [
+            (
+                "{at: 1, kill: inner}",
+                "no function in a process of its own is named 'inner'; name one of edge, relay",
+            ),
+            ("{at: 1, kill: v1}", "named 'v1'"),
+            ("{at: 2, kill: edge}, {at: 1, end: relay}", "before the fault above"),
+            ("{at: 1, kill: edge, end: edge}", "several things"),
+            (
+                "{at: 1, cut: h1-leaf1}]\ncheck: [recovered",
+                "about functions that are killed, and none is",
+            ),
+            ("]\ncheck: [unnamed == 0", "is about what fails, and nothing does"),
+        ] {
+            let told = lab_with(faults).unwrap_err();
+            assert!(told.contains(problem), "{faults}: {told}");
+        }
     }
 
     #[test]

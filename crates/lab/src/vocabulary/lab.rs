@@ -3,7 +3,7 @@
 
 use super::bundled::Bundled;
 use super::check::{Claim, Statement};
-use super::faults::CableFault;
+use super::faults::{CableFault, Kill};
 use super::ordered::Ordered;
 use super::programs::{Call, Program};
 use super::units::{BitRate, Seconds};
@@ -57,6 +57,8 @@ pub struct Lab {
     pub updates: Option<Updates>,
     /// What befalls cables during a run, in the order in which it does.
     pub faults: Vec<CableFault>,
+    /// Functions that die during a run, in the order in which they do.
+    pub kills: Vec<Kill>,
     /// The experiment with 5G users.
     pub users: Option<Users>,
     /// Endpoints and functions whose interfaces are captured.
@@ -146,6 +148,8 @@ pub struct Endpoint {
     pub on: String,
     /// Its networks.
     pub networks: Vec<String>,
+    /// Other networks that it reaches, each by the bundled function that has a port in both.
+    pub routes: Ordered<String>,
 }
 
 /// A service function: a plain router that knows nothing of chains.

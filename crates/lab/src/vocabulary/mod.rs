@@ -4,6 +4,7 @@
 mod beside;
 mod bundled;
 mod check;
+mod compared;
 mod document;
 mod error;
 mod faults;
@@ -12,6 +13,7 @@ mod links;
 mod load;
 mod ordered;
 mod programs;
+mod rule_sets;
 mod switches;
 mod topology;
 mod units;
@@ -24,14 +26,16 @@ mod validate_traffic;
 pub use bundled::Bundled;
 pub(crate) use bundled::denies_beside;
 pub use check::{Claim, FunctionCount, Metric, Relation, Statement};
+pub(crate) use compared::{chains_with, counts_what_ends, ports_of, rules_of, tells};
 pub use error::LabFileError;
-pub use faults::{CableFault, FaultKind};
+pub use faults::{CableFault, Ending, FaultKind, Kill};
 pub use lab::{
     Endpoint, Equipment, Function, Lab, LabChain, Link, LinkEnd, Load, Network, NodeCable, Plot,
     PlotKind, Sweep, Tool, Traffic,
 };
 pub use ordered::Ordered;
 pub use programs::{Call, CommandLine, Expectation, Program, Sign};
+pub use rule_sets::RuleSet;
 pub use units::{BitRate, Seconds};
 pub use updates::{ChangeKind, Updates, Version};
 pub(crate) use users::HOPS_OF_SLICE;

@@ -26,6 +26,15 @@ pub(crate) enum Word {
     Number(serde_json::Number),
 }
 
+impl Word {
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Number(number) => number.to_string(),
+        }
+    }
+}
+
 /// A program that stands in a node.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a program with its 'command'")]
@@ -58,11 +67,7 @@ pub struct CommandLine {
 
 impl CommandLine {
     fn of(key: &str, command: &[Word], package: Option<&String>) -> Result<Self, Fault> {
-        let text = |word: &Word| match word {
-            Word::Text(text) => text.clone(),
-            Word::Number(number) => number.to_string(),
-        };
-        let mut words = command.iter().map(text);
+        let mut words = command.iter().map(Word::text);
         let Some(program) = words.next().filter(|program| !program.is_empty()) else {
             let advice = "write command: [curl, \"http://${D}/\"]";
             return Err(Fault::new(key, "names no program", advice));
@@ -113,9 +118,11 @@ pub enum Sign {
     Udp(u16),
     /// It says this.
     Says(String),
+    /// It has done its work, and ended well.
+    Ended,
 }
 
-/// A program that stands in a node while the lab runs.
+/// A program that stands in a node while the lab runs, or that leaves something there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// What its output is called.
@@ -206,10 +213,11 @@ fn sign(key: &str, text: &str) -> Result<Sign, Fault> {
         Some(("tcp", rest)) => port(rest).map(Sign::Tcp),
         Some(("udp", rest)) => port(rest).map(Sign::Udp),
         Some(("says", rest)) if !rest.is_empty() => Some(Sign::Says(rest.to_owned())),
+        None if text == "ended" => Some(Sign::Ended),
         _ => None,
     };
     sign.ok_or_else(|| {
-        let advice = "write 'tcp 80', 'udp 4739' or 'says TEXT'";
+        let advice = "write 'tcp 80', 'udp 4739', 'says TEXT' or 'ended'";
         Fault::new(format!("{key}.ready"), format!("'{text}' is no sign"), advice)
     })
 }
@@ -294,7 +302,8 @@ mod tests {
         assert_eq!(sign("k", "tcp 80"), Ok(Sign::Tcp(80)));
         assert_eq!(sign("k", "udp 4739"), Ok(Sign::Udp(4739)));
         assert_eq!(sign("k", "says it is up"), Ok(Sign::Says("it is up".into())));
-        for wrong in ["", "tcp", "tcp 0", "tcp 70000", "sctp 1", "says "] {
+        assert_eq!(sign("k", "ended"), Ok(Sign::Ended));
+        for wrong in ["", "ended well", "tcp", "tcp 0", "tcp 70000", "sctp 1", "says "] {
             assert!(sign("k", wrong).is_err(), "{wrong}");
         }
     }

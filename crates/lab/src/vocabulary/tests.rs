@@ -5,6 +5,7 @@ use catena_model::resource::Encapsulation;
 use std::path::PathBuf;
 
 mod functions;
+mod rule_sets;
 
 fn labs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs")

@@ -4,6 +4,7 @@
 use super::document::{Document, UpdatesEntry};
 use super::error::Fault;
 use super::lab::{Lab, LabChain};
+use super::rule_sets::{self, RuleSet};
 use super::validate::unknown;
 use super::validate_run::check_steps;
 use catena_client::deploy::{ChainStep, Direction};
@@ -26,6 +27,8 @@ pub struct Updates {
     pub packets: u64,
     /// What the chain begins with, where it is moved among encapsulations.
     pub begins_with: Option<Encapsulation>,
+    /// What its bundled functions are told in turns; it begins with the first.
+    pub rule_sets: Vec<RuleSet>,
     /// Is all traffic made at each version, between the changes? Otherwise it goes on during them.
     pub is_between: bool,
 }
@@ -39,6 +42,8 @@ pub struct Version {
     pub steps: Vec<ChainStep>,
     /// The encapsulation that it is moved to; none: it stays as it is carried.
     pub encapsulation: Option<Encapsulation>,
+    /// The rule set, by its place, that its bundled functions are told; none: they keep theirs.
+    pub rule_set: Option<usize>,
 }
 
 /// How a version follows from the one before.
@@ -55,6 +60,8 @@ pub enum ChangeKind {
     Replace,
     /// The same functions over another encapsulation.
     Encapsulation,
+    /// The same functions, told another rule set.
+    Config,
     /// As the file says.
     Given,
 }
@@ -68,6 +75,7 @@ pub(super) fn understand(document: &Document, lab: &Lab) -> Result<Option<Update
     };
     let first = &chain.document.chain;
     let begins_with = begins_with(lab, chain, entry)?;
+    let rule_sets = rule_sets::understand(lab, chain, entry)?;
     let versions = match (entry.versions.as_slice(), entry.kinds.as_slice()) {
         ([], []) => {
             let advice = "write versions: with the chains, or kinds:, count: and among:";
@@ -78,7 +86,7 @@ pub(super) fn understand(document: &Document, lab: &Lab) -> Result<Option<Update
             let given = |(index, version): (usize, &Vec<ChainStep>)| {
                 check_steps(lab, &format!("updates.versions[{index}]"), version)?;
                 let steps = version.clone();
-                Ok(Version { kind: ChangeKind::Given, steps, encapsulation: None })
+                Ok(Version { kind: ChangeKind::Given, steps, encapsulation: None, rule_set: None })
             };
             versions.iter().enumerate().map(given).collect::<Result<Vec<_>, Fault>>()?
         }
@@ -89,7 +97,8 @@ pub(super) fn understand(document: &Document, lab: &Lab) -> Result<Option<Update
     };
     let mut before = first;
     for (index, version) in versions.iter().enumerate() {
-        let is_same = version.steps == *before && version.encapsulation.is_none();
+        let is_else = version.encapsulation.is_some() || version.rule_set.is_some();
+        let is_same = version.steps == *before && !is_else;
         if is_same || version.steps.is_empty() {
             let key = format!("updates.versions[{index}]");
             let advice = "give it functions, and others than the version before";
@@ -100,6 +109,7 @@ pub(super) fn understand(document: &Document, lab: &Lab) -> Result<Option<Update
     Ok(Some(Updates {
         chain: entry.chain.clone(),
         begins_with,
+        rule_sets,
         is_between: entry.kinds.is_empty(),
         packets: entry.packets.unwrap_or(PACKETS_DEFAULT),
         versions,
@@ -145,7 +155,7 @@ fn begins_with(
 }
 
 fn generated(lab: &Lab, first: &[ChainStep], entry: &UpdatesEntry) -> Result<Vec<Version>, Fault> {
-    let UpdatesEntry { kinds, among, encapsulations, .. } = entry;
+    let UpdatesEntry { kinds, among, encapsulations, rule_sets, .. } = entry;
     let count = entry.count.unwrap_or(1);
     if count == 0 || count > CHANGES_MAX {
         let advice = format!("use 1 to {CHANGES_MAX}");
@@ -156,8 +166,9 @@ fn generated(lab: &Lab, first: &[ChainStep], entry: &UpdatesEntry) -> Result<Vec
     }
     let is_plain =
         |step: &ChainStep| step.direction == Direction::Same && step.instances.is_empty();
-    let only_moves = kinds.iter().all(|kind| *kind == ChangeKind::Encapsulation);
-    if !only_moves && !first.iter().all(is_plain) {
+    let keeps_steps =
+        kinds.iter().all(|kind| matches!(kind, ChangeKind::Encapsulation | ChangeKind::Config));
+    if !keeps_steps && !first.iter().all(is_plain) {
         let advice = "use direction: same without instances in that chain";
         return Err(Fault::new("updates.chain", "has functions that have their place", advice));
     }
@@ -165,6 +176,7 @@ fn generated(lab: &Lab, first: &[ChainStep], entry: &UpdatesEntry) -> Result<Vec
     let mut versions = Vec::with_capacity(count);
     // It begins with the first.
     let mut moves = encapsulations.iter().copied().cycle().skip(1);
+    let mut turns = (0..rule_sets.len()).cycle().skip(1);
     for (index, kind) in kinds.iter().copied().cycle().take(count).enumerate() {
         names = changed(&names, kind, among, index).ok_or_else(|| {
             let problem = format!("change {} ({kind:?}) is not possible", index + 1);
@@ -172,12 +184,13 @@ fn generated(lab: &Lab, first: &[ChainStep], entry: &UpdatesEntry) -> Result<Vec
             Fault::new("updates.kinds", problem, advice)
         })?;
         let encapsulation = (kind == ChangeKind::Encapsulation).then(|| moves.next()).flatten();
-        let steps = if only_moves {
+        let rule_set = (kind == ChangeKind::Config).then(|| turns.next()).flatten();
+        let steps = if keeps_steps {
             first.to_vec()
         } else {
             names.iter().map(|name| plain_step(name)).collect()
         };
-        versions.push(Version { kind, steps, encapsulation });
+        versions.push(Version { kind, steps, encapsulation, rule_set });
     }
     Ok(versions)
 }
@@ -217,7 +230,7 @@ fn changed(
             next.remove(place);
         }
         ChangeKind::Replace => *next.get_mut(place)? = fresh()?,
-        ChangeKind::Encapsulation => {}
+        ChangeKind::Encapsulation | ChangeKind::Config => {}
         _ => return None,
     }
     Some(next)

@@ -1,6 +1,7 @@
 //! From a document to a lab: every name must refer to something. Knows what is wrong and what to
 //! do about it; refuses to read files or to know addresses.
 
+use super::bundled::Bundled;
 use super::document::{Document, EndpointEntry, FunctionEntry};
 use super::error::Fault;
 use super::lab::{Endpoint, Function, Lab, Network};
@@ -31,6 +32,7 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
     let functions = functions(document, &topology, &networks)?;
     let bundled = super::bundled::understand(document, &topology, &networks)?;
     gateways(&networks, &endpoints)?;
+    routes(&networks, &endpoints, &bundled)?;
     let Cabling { bridges, links, cables } = links::understand(document, &topology, &networks)?;
     let Topology { hosts, switches, edges, .. } = topology;
     let mut lab = Lab {
@@ -53,6 +55,7 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
         calls: Vec::new(),
         updates: None,
         faults: Vec::new(),
+        kills: Vec::new(),
         users: None,
         capture: document.capture.at.clone(),
         captures_links: document.capture.links,
@@ -66,7 +69,8 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
     lab.chains = run::chains(document, &lab)?;
     lab.sweep = run::sweep(document, &lab)?;
     lab.updates = super::updates::understand(document, &lab)?;
-    lab.faults = super::faults::understand(document, &lab)?;
+    lab.bundled = super::rule_sets::begin(&lab);
+    (lab.faults, lab.kills) = super::faults::understand(document, &lab)?;
     lab.users = super::users::understand(document, &lab)?;
     lab.traffic = super::validate_traffic::traffic(document, &lab)?;
     lab.calls = super::programs::calls(document, &lab)?;
@@ -145,6 +149,36 @@ fn gateways(networks: &Ordered<Network>, endpoints: &Ordered<Endpoint>) -> Resul
     Ok(())
 }
 
+/// Endpoints reach other networks by functions that have a port in both.
+fn routes(
+    networks: &Ordered<Network>,
+    endpoints: &Ordered<Endpoint>,
+    bundled: &Ordered<Bundled>,
+) -> Result<(), Fault> {
+    for (name, endpoint) in endpoints.iter() {
+        for (network, by) in endpoint.routes.iter() {
+            let key = format!("endpoints.{name}.routes.{network}");
+            if !networks.contains(network) {
+                return Err(unknown(&key, "network", network, networks.names()));
+            }
+            if endpoint.networks.iter().any(|own| own == network) {
+                let problem = format!("'{name}' is on network '{network}' itself");
+                return Err(Fault::new(key, problem, "leave it out"));
+            }
+            let function = bundled
+                .get(by)
+                .ok_or_else(|| unknown(&key, "bundled function", by, bundled.names()))?;
+            let has = |wanted: &str| function.networks.iter().any(|one| one == wanted);
+            if !has(network) || !endpoint.networks.iter().any(|own| has(own)) {
+                let problem = format!("'{by}' does not lead from '{name}' to '{network}'");
+                let advice = "give it a port in both networks";
+                return Err(Fault::new(key, problem, advice));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn endpoints(
     document: &Document,
     topology: &Topology,
@@ -155,7 +189,7 @@ fn endpoints(
         let (on, networks) =
             attachment(&key, entry.on.as_deref(), &entry.networks, topology, networks)?;
         interface_names(&key, name, &networks)?;
-        Ok((name.to_owned(), Endpoint { on, networks }))
+        Ok((name.to_owned(), Endpoint { on, networks, routes: entry.routes.clone() }))
     };
     document.endpoints.iter().map(one).collect()
 }
@@ -182,7 +216,12 @@ fn functions(
         }
         Ok((name.to_owned(), Function { on, networks, routes: entry.routes.clone() }))
     };
-    document.functions.iter().filter(|(_, entry)| entry.bundled.is_none()).map(one).collect()
+    document
+        .functions
+        .iter()
+        .filter(|(_, entry)| entry.bundled.is_none() && entry.command.is_empty())
+        .map(one)
+        .collect()
 }
 
 /// The host and the networks of a thing.

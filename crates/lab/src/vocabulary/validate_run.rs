@@ -3,6 +3,7 @@
 
 use super::bundled::{check_counted, without_interface};
 use super::check::{Claim, Metric, Statement};
+use super::compared::{check_same, check_verdicts};
 use super::document::Document;
 use super::error::Fault;
 use super::faults::FaultKind;
@@ -49,7 +50,10 @@ fn chain(lab: &Lab, key: &str, entry: &ChainDocument) -> Result<LabChain, Fault>
     let name = entry.name.clone().ok_or_else(|| Fault::new(name_key, "is missing", "add it"))?;
     check_steps(lab, key, &entry.chain)?;
     let given = |name: &'_ str| (!name.is_empty()).then(|| name.to_owned());
-    for (end, name) in [("source", &entry.source), ("destination", &entry.destination)] {
+    // Behind a balancer it ends at whichever server its address stands for.
+    let is_addressed = entry.match_fields.contains_key("destination_ip_prefix");
+    let ends = [("source", &entry.source), ("destination", &entry.destination)];
+    for (end, name) in ends.into_iter().filter(|(_, name)| !(name.is_empty() && is_addressed)) {
         endpoint(lab, &format!("{key}.{end}"), given(name).as_deref())?;
     }
     let label = entry.label.clone().unwrap_or_else(|| name.clone());
@@ -228,10 +232,15 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
         Claim::Users | Claim::Compare { metric: Metric::Isolation, .. } if lab.users.is_none() => {
             Err(Fault::new(key, "is about 5G users, and there are none", "add users:"))
         }
-        Claim::Compare {
-            metric: Metric::Detour | Metric::OvertakenLate | Metric::Unnamed, ..
-        } if lab.faults.is_empty() => {
+        Claim::Compare { metric: Metric::Detour | Metric::OvertakenLate, .. }
+            if lab.faults.is_empty() =>
+        {
             Err(Fault::new(key, "is about cables that fail, and none does", "add faults:"))
+        }
+        Claim::Compare { metric: Metric::Unnamed, .. }
+            if lab.faults.is_empty() && lab.kills.is_empty() =>
+        {
+            Err(Fault::new(key, "is about what fails, and nothing does", "add faults:"))
         }
         Claim::Compare { metric: Metric::FalseAlarms, .. } if lab.cables.is_empty() => {
             let advice = "add switches: {NAME: {role: switch}} and links:";
@@ -279,6 +288,12 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
             Err(Fault::new(key, "is about TCP, and there is none", "add traffic over TCP"))
         }
         Claim::Function { .. } => check_counted(lab, statement, key),
+        Claim::Verdicts { function } => check_verdicts(lab, function, key),
+        Claim::SameAs { one, other } => check_same(lab, [one, other], key),
+        Claim::Recovered if lab.kills.is_empty() => {
+            let advice = "add faults: [{at: 1, kill: NAME}]";
+            Err(Fault::new(key, "is about functions that are killed, and none is", advice))
+        }
         Claim::Expected if lab.calls.is_empty() => {
             let advice = "add traffic: [{tool: program, from: S, command: [curl, …]}]";
             Err(Fault::new(key, "is about programs of traffic, and there are none", advice))
@@ -299,6 +314,7 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
         | Claim::Forged
         | Claim::Stateless
         | Claim::Expected
+        | Claim::Recovered
         | Claim::Compare { subject: None, .. } => Ok(()),
         Claim::Sum { whole, parts } => {
             let missing = parts.iter().chain([whole]).find(|name| !lab.functions.contains(name));

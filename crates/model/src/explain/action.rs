@@ -186,9 +186,9 @@ pub enum ExplainAction {
     Forwarded {
         /// Where on its path the packet is.
         position: Position,
-        /// Name of the function.
+        /// Name of the function; of functions that are one hop, their names.
         function: String,
-        /// Name of the instance.
+        /// Name of the instance; likewise.
         instance: String,
         /// Where the instance is.
         place: Place,

@@ -6,7 +6,7 @@ use super::Balancer;
 use super::program::Backend;
 use super::session::{FragmentKey, Fragmented, GoneKey, Session};
 use super::standing::{Link, Standing};
-use crate::function::{RuleCount, StateEntry};
+use crate::function::{ENTRY_COST, Portion, RuleCount, StateEntry};
 use crate::packet::{Direction, Time};
 use crate::tracking::carry::{Bytes, key_bytes, read_key};
 use catena_wire::flow::FlowKey;
@@ -34,6 +34,31 @@ mod bit {
     pub(super) const CLOSED: u32 = 3;
 }
 
+const fn forget(key: Vec<u8>) -> StateEntry {
+    StateEntry { key, value: None }
+}
+
+fn forget_gone(key: &GoneKey) -> StateEntry {
+    forget(match key {
+        GoneKey::Session(key) => session_key(key),
+        GoneKey::Fragment(key) => fragment_key(key),
+    })
+}
+
+/// The entry of a session that has changed, or with `is_whole` of any.
+fn changed(
+    key: &FlowKey,
+    session: &mut Session,
+    backends: &[Backend],
+    is_whole: bool,
+) -> Option<StateEntry> {
+    let is_told = std::mem::take(&mut session.is_dirty) || is_whole;
+    is_told.then(|| {
+        let value = backends.get(session.backend).map(|backend| session_value(session, backend));
+        StateEntry { key: session_key(key), value }
+    })
+}
+
 impl Balancer {
     /// A session that is over, of those that are looked at now.
     pub(super) fn next_over(&mut self, now: Time) -> Option<FlowKey> {
@@ -45,28 +70,58 @@ impl Balancer {
     }
 
     pub(super) fn export_state(&mut self, all: bool, into: &mut Vec<StateEntry>) {
-        let forget = |key| StateEntry { key, value: None };
         let noted = self.sessions.gone.as_deref();
         let is_whole = all || noted.is_none();
         if !all && noted.is_none() {
             into.push(forget(vec![about::NOTHING]));
         }
         let noted = noted.unwrap_or_default().iter().filter(|_| !is_whole);
-        into.extend(noted.map(|key| {
-            forget(match key {
-                GoneKey::Session(key) => session_key(key),
-                GoneKey::Fragment(key) => fragment_key(key),
-            })
-        }));
+        into.extend(noted.map(forget_gone));
         self.sessions.begin_notes();
         let backends = &self.program.backends;
-        for (key, session) in self.sessions.table.iter_mut() {
-            if std::mem::take(&mut session.is_dirty) || is_whole {
-                let value =
-                    backends.get(session.backend).map(|backend| session_value(session, backend));
-                into.push(StateEntry { key: session_key(key), value });
+        let sessions = self.sessions.table.iter_mut();
+        into.extend(sessions.filter_map(|(key, one)| changed(key, one, backends, is_whole)));
+        self.export_rest((is_whole, all), into);
+    }
+
+    pub(super) fn export_state_portion(
+        &mut self,
+        Portion { all, is_first, mut budget }: Portion,
+        into: &mut Vec<StateEntry>,
+    ) -> bool {
+        if is_first {
+            self.portioned = 0;
+        }
+        if all && is_first {
+            self.sessions.begin_notes();
+        }
+        let Some(gone) = &mut self.sessions.gone else {
+            // Who gets it asks for everything then.
+            self.sessions.begin_notes();
+            into.push(forget(vec![about::NOTHING]));
+            return false;
+        };
+        while let Some(key) = gone.pop() {
+            into.push(forget_gone(&key));
+            budget = budget.saturating_sub(ENTRY_COST);
+            if budget == 0 {
+                return true;
             }
         }
+        let backends = &self.program.backends;
+        self.sessions.table.portion(&mut self.portioned, budget, |key, session| {
+            let entry = changed(key, session, backends, all);
+            entry.map(|entry| into.push(entry)).is_some()
+        });
+        if self.portioned == 0 {
+            self.export_rest((all, all), into);
+        }
+        self.portioned > 0
+    }
+
+    /// All but sessions.
+    fn export_rest(&mut self, (is_whole, all): (bool, bool), into: &mut Vec<StateEntry>) {
+        let backends = &self.program.backends;
         for (key, met) in self.sessions.fragments.iter_mut() {
             if std::mem::take(&mut met.is_dirty) || is_whole {
                 let backend = met.backend.and_then(|backend| backends.get(backend));

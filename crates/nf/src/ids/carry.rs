@@ -5,10 +5,11 @@ use super::Ids;
 use super::datagrams::{self, Datagram, Key};
 use super::flow::{Counter, CounterKey, Flow, Pair};
 use super::http::Http;
-use super::stream::{BLOCK_BYTES, Stream};
-use crate::function::{RuleCount, StateEntry};
+use super::stream::{BLOCK_BYTES, Pool, Stream};
+use crate::function::{Portion, RuleCount, StateEntry};
 use crate::packet::Time;
 use crate::tracking::carry::{Bytes, key_bytes, read_key};
+use catena_wire::flow::FlowKey;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What entries are about: the first byte of their keys. Connections have `c`.
@@ -21,8 +22,69 @@ mod about {
     pub(super) const NO_DATAGRAM: u8 = b'n';
 }
 
+/// Where the next portion of an export begins.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Portioned {
+    is_tracking_told: bool,
+    /// Among flows.
+    place: usize,
+}
+
+/// The entry of a flow that has changed, or with `all` of any. `names` are those of flowbits.
+fn changed(
+    key: &FlowKey,
+    flow: &mut Flow,
+    (names, pool): (&[String], &Pool),
+    all: bool,
+) -> Option<StateEntry> {
+    let is_told = std::mem::take(&mut flow.is_dirty) || all;
+    is_told.then(|| {
+        let key = [&[about::FLOW][..], &key_bytes(key)].concat();
+        StateEntry { key, value: Some(flow_value(flow, names, &|block| pool.get(block))) }
+    })
+}
+
 impl Ids {
     pub(super) fn export_state(&mut self, all: bool, into: &mut Vec<StateEntry>) {
+        self.tracking.export(all, into);
+        let (names, pool) = (&self.program.rules.flowbits, &self.state.pool);
+        let flows = self.state.flows.iter_mut();
+        into.extend(flows.filter_map(|(key, flow)| changed(&key.0, flow, (names, pool), all)));
+        self.export_rest(all, into);
+    }
+
+    pub(super) fn export_state_portion(
+        &mut self,
+        portion: Portion,
+        into: &mut Vec<StateEntry>,
+    ) -> bool {
+        let Portion { all, is_first, budget } = portion;
+        if is_first {
+            self.portioned = Portioned::default();
+        }
+        if !self.portioned.is_tracking_told {
+            self.portioned.is_tracking_told = !self.tracking.export_portion(portion, into);
+            return true;
+        }
+        let (names, pool) = (&self.program.rules.flowbits, &self.state.pool);
+        self.state.flows.portion(&mut self.portioned.place, budget, |key, flow| {
+            let entry = changed(&key.0, flow, (names, pool), all);
+            entry.map(|entry| into.push(entry)).is_some()
+        });
+        if self.portioned.place > 0 {
+            return true;
+        }
+        self.portioned.is_tracking_told = false;
+        self.export_rest(all, into);
+        if all {
+            // Whoever gets everything has nothing to forget.
+            into.retain(|entry| !entry.forgets_all());
+        }
+        false
+    }
+
+    /// All but connections and flows.
+    fn export_rest(&mut self, all: bool, into: &mut Vec<StateEntry>) {
         for (rule, is_dirty) in self.is_dirty.iter_mut().enumerate() {
             if !std::mem::take(is_dirty) && !all {
                 continue;
@@ -32,16 +94,6 @@ impl Ids {
             let key = [&[about::RULE][..], &content.to_be_bytes()].concat();
             let value = [count.packets.to_be_bytes(), count.bytes.to_be_bytes()].concat();
             into.push(StateEntry { key, value: Some(value) });
-        }
-        self.tracking.export(all, into);
-        let names = &self.program.rules.flowbits;
-        let pool = &self.state.pool;
-        for (key, flow) in self.state.flows.iter_mut() {
-            if std::mem::take(&mut flow.is_dirty) || all {
-                let key = [&[about::FLOW][..], &key_bytes(&key.0)].concat();
-                let block = |block| pool.get(block);
-                into.push(StateEntry { key, value: Some(flow_value(flow, names, &block)) });
-            }
         }
         self.export_datagrams(all, into);
         let contents = &self.program.contents;

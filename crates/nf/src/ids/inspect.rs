@@ -351,20 +351,8 @@ impl Walk<'_, '_> {
                 return false;
             }
             candidates.clear();
-            if is_first {
-                // A window without new bytes has nothing for rules of packets.
-                let bytes = window.map_or(&[][..], |window| window.bytes);
-                self.moment.program.look_for(facts.protocol, [facts.payload, bytes], candidates);
-            }
+            self.look_for(window, way.as_deref_mut(), candidates);
             if has_request {
-                if !is_first {
-                    let bytes = window.map_or(&[][..], |window| window.bytes);
-                    self.moment.program.look_for(
-                        facts.protocol,
-                        [facts.payload, bytes],
-                        candidates,
-                    );
-                }
                 self.moment.program.look_in_request(buffers(request), candidates);
             }
             let request = has_request.then_some(&*request);
@@ -376,6 +364,28 @@ impl Walk<'_, '_> {
                 return false;
             }
             is_first = false;
+        }
+    }
+
+    /// Notes the rules that packet and stream may be for.
+    fn look_for(
+        &self,
+        window: Option<Window<'_>>,
+        way: Option<&mut Way>,
+        candidates: &mut Candidates,
+    ) {
+        let (program, protocol) = (self.moment.program, self.facts.protocol);
+        let payload = self.facts.payload;
+        program.note_always(protocol, candidates);
+        let own =
+            way.and_then(|way| way.flow.streams.get_mut(if way.is_to_server { 0 } else { 1 }));
+        let mut is_covered = false;
+        if let (Some(window), Some(Some(stream))) = (window, own) {
+            is_covered = stream.finds.is_next(window.bytes, payload);
+            stream.finds.search((program, protocol), window.bytes, candidates);
+        }
+        if !is_covered {
+            program.find(protocol, payload, |rank, _| candidates.set(rank));
         }
     }
 

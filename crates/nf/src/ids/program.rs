@@ -11,6 +11,8 @@ use std::sync::Arc;
 /// A rule's place in the order in which they are held.
 pub(super) type Rank = u32;
 
+/// Bytes of contents up to which their search is made for speed: it takes up to 1 KiB for each of them.
+const DFA_BYTES_MAX: usize = 16_384;
 /// Protocols whose packets meet rules of their own.
 const GROUPS: usize = 4;
 
@@ -56,7 +58,7 @@ impl Candidates {
         self.0.fill(0);
     }
 
-    fn set(&mut self, rank: Rank) {
+    pub(super) fn set(&mut self, rank: Rank) {
         if let Some(word) = self.0.get_mut(rank as usize / 64) {
             *word |= 1 << (rank % 64);
         }
@@ -127,13 +129,23 @@ impl Program {
         Some((number, self.rules.rules.get(number as usize)?))
     }
 
-    /// Notes the rules that a packet, or its stream, may be for.
-    pub(super) fn look_for(&self, protocol: IpProtocol, bytes: [&[u8]; 2], into: &mut Candidates) {
-        let Some(group) = self.groups.get(group_of(protocol)) else { return };
-        group.always.iter().for_each(|rank| into.set(*rank));
-        for bytes in bytes {
-            group.find(Buffer::Payload, bytes, into);
+    /// Notes the rules that any packet of a protocol may be for.
+    pub(super) fn note_always(&self, protocol: IpProtocol, into: &mut Candidates) {
+        let group = self.groups.get(group_of(protocol));
+        group.iter().flat_map(|group| &group.always).for_each(|rank| into.set(*rank));
+    }
+
+    /// Finds the rules that bytes of a packet, or of its stream, may be for, each with where its content ends.
+    pub(super) fn find(&self, protocol: IpProtocol, bytes: &[u8], found: impl FnMut(Rank, usize)) {
+        if let Some(group) = self.groups.get(group_of(protocol)) {
+            group.find(Buffer::Payload, bytes, found);
         }
+    }
+
+    /// Bytes before a place in which a content may begin that ends behind it.
+    pub(super) fn overlap(&self, protocol: IpProtocol) -> usize {
+        let finder = self.groups.get(group_of(protocol)).and_then(|it| it.finder(Buffer::Payload));
+        finder.map_or(0, |finder| finder.search.max_pattern_len().saturating_sub(1))
     }
 
     /// Notes the rules that a request may be for.
@@ -144,7 +156,7 @@ impl Program {
     ) {
         let Some(group) = self.groups.first() else { return };
         group.on_request.iter().for_each(|rank| into.set(*rank));
-        buffers.for_each(|(buffer, bytes)| group.find(buffer, bytes, into));
+        buffers.for_each(|(buffer, bytes)| group.find(buffer, bytes, |rank, _| into.set(rank)));
     }
 }
 
@@ -163,10 +175,16 @@ impl Group {
             if ranks.is_empty() {
                 continue;
             }
+            let bytes: usize = contents.iter().map(|content| content.len()).sum();
+            let kind = if bytes <= DFA_BYTES_MAX {
+                AhoCorasickKind::DFA
+            } else {
+                AhoCorasickKind::ContiguousNFA
+            };
             let search = AhoCorasick::builder()
                 .ascii_case_insensitive(true)
                 .match_kind(MatchKind::Standard)
-                .kind(Some(AhoCorasickKind::ContiguousNFA))
+                .kind(Some(kind))
                 .build(contents)
                 .map_err(|error| IdsError::Search(error.to_string()))?;
             group.finders.push((buffer, Finder { search, ranks }));
@@ -174,11 +192,15 @@ impl Group {
         Ok(group)
     }
 
-    fn find(&self, buffer: Buffer, bytes: &[u8], into: &mut Candidates) {
-        let Some((_, finder)) = self.finders.iter().find(|(of, _)| *of == buffer) else { return };
-        for found in finder.search.find_overlapping_iter(bytes) {
-            if let Some(rank) = finder.ranks.get(found.pattern().as_usize()) {
-                into.set(*rank);
+    fn finder(&self, buffer: Buffer) -> Option<&Finder> {
+        self.finders.iter().find(|(of, _)| *of == buffer).map(|(_, finder)| finder)
+    }
+
+    fn find(&self, buffer: Buffer, bytes: &[u8], mut found: impl FnMut(Rank, usize)) {
+        let Some(finder) = self.finder(buffer) else { return };
+        for place in finder.search.find_overlapping_iter(bytes) {
+            if let Some(rank) = finder.ranks.get(place.pattern().as_usize()) {
+                found(*rank, place.end());
             }
         }
     }

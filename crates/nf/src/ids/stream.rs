@@ -3,6 +3,7 @@
 //! Of bytes that come twice the first stay, as with Linux (RFC 9293 section 3.10.7.4 leaves it open). A
 //! stream keeps what came last, so that what is cut into segments is found where it meets.
 
+use super::finds::Finds;
 use super::http::Http;
 
 /// Bytes of one block.
@@ -67,6 +68,8 @@ pub(super) struct Stream {
     pub(super) pieces: [(u16, u16); PIECES_MAX],
     pub(super) pieces_len: u8,
     pub(super) http: Http,
+    /// Where contents were found in it.
+    pub(super) finds: Finds,
 }
 
 impl Stream {
@@ -80,6 +83,7 @@ impl Stream {
             pieces: [(0, 0); PIECES_MAX],
             pieces_len: 0,
             http: Http::default(),
+            finds: Finds::default(),
         }
     }
 
@@ -110,6 +114,7 @@ impl Stream {
         self.start = self.start.wrapping_add(by.into());
         self.base = self.base.saturating_add(by.into());
         self.http.shift(by);
+        self.finds.shift(by);
         (self.end, self.seen) = (self.end.saturating_sub(by), self.seen.saturating_sub(by));
         let mut kept = [(0, 0); PIECES_MAX];
         let mut places = kept.iter_mut();
@@ -219,6 +224,7 @@ impl Stream {
             self.start = number;
             self.base = self.base.saturating_add(rest.into());
             (self.end, self.seen, self.pieces_len) = (0, 0, 0);
+            self.finds = Finds::default();
         }
         self.http = Http::Off;
         true
@@ -231,6 +237,7 @@ impl Stream {
         (old.start, old.base) = (self.start, self.base);
         (old.end, old.seen) = (before.end.saturating_sub(slid), before.seen.saturating_sub(slid));
         old.http.shift(slid);
+        old.finds.shift(slid);
         let length = usize::from(old.pieces_len);
         for piece in old.pieces.iter_mut().take(length) {
             *piece = (piece.0.saturating_sub(slid), piece.1.saturating_sub(slid));

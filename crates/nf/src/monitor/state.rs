@@ -5,7 +5,7 @@ use super::Monitor;
 use super::flow::{Handshake, Key, Record};
 use super::scans::Source;
 use super::{RoundTrips, Statistics};
-use crate::function::{RuleCount, StateEntry};
+use crate::function::{ENTRY_COST, Portion, RuleCount, StateEntry};
 use crate::packet::{Direction, Time};
 use catena_wire::flow::FlowKey;
 use catena_wire::scalar::IpProtocol;
@@ -56,27 +56,74 @@ impl Gone {
     }
 }
 
+const fn forget(key: Vec<u8>) -> StateEntry {
+    StateEntry { key, value: None }
+}
+
+fn forget_gone(key: &GoneKey) -> StateEntry {
+    forget(match key {
+        GoneKey::Flow(key) => flow_key(key),
+        GoneKey::Source(source) => source_key(*source),
+    })
+}
+
+/// The entry of a record that has changed, or with `is_whole` of any.
+fn changed(key: &Key, record: &mut Record, is_whole: bool) -> Option<StateEntry> {
+    let is_told = std::mem::take(&mut record.is_dirty) || is_whole;
+    is_told.then(|| StateEntry { key: flow_key(key), value: Some(record_value(record)) })
+}
+
 impl Monitor {
     pub(super) fn export_state(&mut self, all: bool, into: &mut Vec<StateEntry>) {
         let is_whole = all || !self.gone.is_noting;
-        let forget = |key| StateEntry { key, value: None };
         if !all && !self.gone.is_noting {
             into.push(forget(vec![about::NOTHING]));
         }
         if !is_whole {
-            into.extend(self.gone.keys.iter().map(|key| {
-                forget(match key {
-                    GoneKey::Flow(key) => flow_key(key),
-                    GoneKey::Source(source) => source_key(*source),
-                })
-            }));
+            into.extend(self.gone.keys.iter().map(forget_gone));
         }
         self.gone.begin(self.config.flows_max);
-        for (key, record) in self.flows.iter_mut() {
-            if std::mem::take(&mut record.is_dirty) || is_whole {
-                into.push(StateEntry { key: flow_key(key), value: Some(record_value(record)) });
+        let flows = self.flows.iter_mut();
+        into.extend(flows.filter_map(|(key, record)| changed(key, record, is_whole)));
+        self.export_rest(is_whole, into);
+    }
+
+    pub(super) fn export_state_portion(
+        &mut self,
+        Portion { all, is_first, mut budget }: Portion,
+        into: &mut Vec<StateEntry>,
+    ) -> bool {
+        if is_first {
+            self.portioned = 0;
+        }
+        if all && is_first {
+            self.gone.begin(self.config.flows_max);
+        }
+        if !self.gone.is_noting {
+            // Who gets it asks for everything then.
+            self.gone.begin(self.config.flows_max);
+            into.push(forget(vec![about::NOTHING]));
+            return false;
+        }
+        while let Some(key) = self.gone.keys.pop() {
+            into.push(forget_gone(&key));
+            budget = budget.saturating_sub(ENTRY_COST);
+            if budget == 0 {
+                return true;
             }
         }
+        self.flows.portion(&mut self.portioned, budget, |key, record| {
+            let entry = changed(key, record, all);
+            entry.map(|entry| into.push(entry)).is_some()
+        });
+        if self.portioned == 0 {
+            self.export_rest(all, into);
+        }
+        self.portioned > 0
+    }
+
+    /// All but flows.
+    fn export_rest(&mut self, is_whole: bool, into: &mut Vec<StateEntry>) {
         for (address, source) in self.scans.iter_mut().flat_map(|scans| scans.sources.iter_mut()) {
             if std::mem::take(&mut source.is_dirty) || is_whole {
                 let value = Some(source_value(source));

@@ -1,6 +1,8 @@
 //! A bounded table whose entries have an order. Knows slots that are allocated once; refuses to know what
 //! is in them and when it goes.
 
+use crate::function::ENTRY_COST;
+
 /// No slot.
 const NONE: u32 = u32::MAX;
 
@@ -161,6 +163,26 @@ impl<K: Keyed, V> Table<K, V> {
         entries.map(|(key, value)| (&*key, value))
     }
 
+    /// Shows the next ones from `place` on, in any order, as many as the budget allows; `tell` answers whether an entry
+    /// was appended. `place` is 0 behind the last of all.
+    pub(crate) fn portion(
+        &mut self,
+        place: &mut usize,
+        mut budget: usize,
+        mut tell: impl FnMut(&K, &mut V) -> bool,
+    ) {
+        let from = *place;
+        for slot in self.slots.iter_mut().skip(from) {
+            if budget == 0 {
+                return;
+            }
+            *place += 1;
+            let is_told = slot.entry.as_mut().is_some_and(|(key, value)| tell(key, value));
+            budget = budget.saturating_sub(if is_told { ENTRY_COST } else { 1 });
+        }
+        *place = 0;
+    }
+
     /// Gives them the order of these.
     pub(crate) fn sort_by_key<O: Ord>(&mut self, order: impl Fn(&V) -> O) {
         let mut entries: Vec<(O, u32)> = (0..NONE)
@@ -224,6 +246,19 @@ mod tests {
             assert!(table.iter().eq(&order), "{order:?}");
             assert_eq!(table.len(), model.len());
         }
+        let (mut place, mut found, mut calls) = (0, Vec::new(), 0);
+        loop {
+            table.portion(&mut place, 5, |key, _| {
+                found.push(*key);
+                false
+            });
+            calls += 1;
+            if place == 0 {
+                break;
+            }
+        }
+        found.sort_unstable();
+        assert_eq!((found, calls), (model.keys().copied().collect(), 3));
         table.clear();
         assert!(table.len() == 0 && table.oldest().is_none());
     }

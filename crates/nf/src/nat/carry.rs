@@ -15,7 +15,7 @@ use super::end::{End, Flow};
 use super::flows::{Session, Told};
 use super::fragments::{First, Fragments, Noted, Whole};
 use super::session::Seen;
-use crate::function::{RuleCount, StateEntry};
+use crate::function::{Portion, RuleCount, StateEntry};
 use crate::packet::{Direction, Time};
 use catena_wire::scalar::IpProtocol;
 use std::net::Ipv4Addr;
@@ -28,16 +28,37 @@ mod about {
     pub(super) const NOTHING: u8 = b'n';
 }
 
+fn entry(told: &Told) -> StateEntry {
+    match told {
+        Told::Nothing => StateEntry { key: vec![about::NOTHING], value: None },
+        Told::Gone(flow) => StateEntry { key: flow_key(flow), value: None },
+        Told::Flow(flow, outside, session) => {
+            StateEntry { key: flow_key(flow), value: Some(flow_value(*outside, session)) }
+        }
+    }
+}
+
 impl Nat {
     pub(super) fn export_state(&mut self, all: bool, into: &mut Vec<StateEntry>) {
+        self.flows.export(all, |told| into.push(entry(&told)));
+        self.export_rest(all, into);
+    }
+
+    pub(super) fn export_state_portion(
+        &mut self,
+        portion: Portion,
+        into: &mut Vec<StateEntry>,
+    ) -> bool {
+        let is_more = self.flows.portion(portion, |told| into.push(entry(&told)));
+        if !is_more {
+            self.export_rest(portion.all, into);
+        }
+        is_more
+    }
+
+    /// All but flows.
+    fn export_rest(&mut self, all: bool, into: &mut Vec<StateEntry>) {
         let mut put = |key, value| into.push(StateEntry { key, value });
-        self.flows.export(all, |told| match told {
-            Told::Nothing => put(vec![about::NOTHING], None),
-            Told::Gone(flow) => put(flow_key(&flow), None),
-            Told::Flow(flow, outside, session) => {
-                put(flow_key(&flow), Some(flow_value(outside, &session)));
-            }
-        });
         let rules = &self.rules;
         let words = |rule: u32| rules.words(rule).map_or(&[][..], |words| words.as_bytes());
         self.fragments.export(all, |whole, noted| {

@@ -9,6 +9,7 @@ use super::end::{End, Flow, Host};
 use super::ports::Ports;
 use super::rules::Rules;
 use super::session::{Seen, Wait};
+use crate::function::{ENTRY_COST, Portion};
 use crate::monitor::table::Table;
 use crate::packet::Time;
 use catena_rules::nat::FilteringBehaviour;
@@ -61,6 +62,8 @@ pub(super) struct Flows {
     gone: Vec<Flow>,
     /// Must the next export tell all?
     is_whole_due: bool,
+    /// Where the next portion of an export begins.
+    portioned: usize,
 }
 
 /// One more or less in a table that counts; what counts nothing is not in it.
@@ -103,6 +106,7 @@ impl Flows {
             waits: Wait::ALL.map(|wait| wait.time(&rules.timeouts)),
             gone: Vec::with_capacity(flows_max),
             is_whole_due: true,
+            portioned: 0,
         }
     }
 
@@ -248,6 +252,40 @@ impl Flows {
                 tell(Told::Flow(*flow, mapping.outside, *session));
             }
         }
+    }
+
+    /// A portion of that; true: there is more. Where everything is to be told, it says that alone.
+    pub(super) fn portion(
+        &mut self,
+        Portion { all, is_first, mut budget }: Portion,
+        mut tell: impl FnMut(Told),
+    ) -> bool {
+        if is_first {
+            self.portioned = 0;
+        }
+        if all && is_first {
+            self.gone.clear();
+            self.is_whole_due = false;
+        }
+        if std::mem::take(&mut self.is_whole_due) {
+            self.gone.clear();
+            tell(Told::Nothing);
+            return false;
+        }
+        while let Some(flow) = self.gone.pop() {
+            tell(Told::Gone(flow));
+            budget = budget.saturating_sub(ENTRY_COST);
+            if budget == 0 {
+                return true;
+            }
+        }
+        let mappings = &self.mappings;
+        self.sessions.portion(&mut self.portioned, budget, |flow, session| {
+            let is_dirty = std::mem::take(&mut session.is_dirty);
+            let mapping = mappings.get(session.mapping).filter(|_| is_dirty || all);
+            mapping.map(|(_, one)| tell(Told::Flow(*flow, one.outside, *session))).is_some()
+        });
+        self.portioned > 0
     }
 
     /// Forgets one flow, as its exporter has.

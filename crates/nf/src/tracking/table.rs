@@ -3,6 +3,7 @@
 
 use super::connection::Connection;
 use super::key::{self, Way};
+use crate::function::{ENTRY_COST, Portion};
 use crate::packet::Time;
 use catena_wire::flow::FlowKey;
 use std::fmt;
@@ -27,6 +28,8 @@ pub(super) struct Table {
     free: SlotIndex,
     /// Where the next sweep begins.
     swept: usize,
+    /// Where the next portion of an export begins.
+    portioned: usize,
     /// Connections that ended before their time since they were exported, as many as there is room for.
     forgotten: Vec<FlowKey>,
     seed: u64,
@@ -38,6 +41,15 @@ struct Slot {
     /// The next one of its bucket, or the next free one.
     next: SlotIndex,
     is_dirty: bool,
+}
+
+impl Slot {
+    /// Tells what has changed in it, or with `all` what is there; false: nothing.
+    fn tell(&mut self, all: bool, tell: &mut impl FnMut(&FlowKey, Option<&Connection>)) -> bool {
+        let is_dirty = std::mem::take(&mut self.is_dirty);
+        let connection = self.connection.as_ref().filter(|_| is_dirty || all);
+        connection.map(|connection| tell(&connection.key, Some(connection))).is_some()
+    }
 }
 
 impl fmt::Debug for Table {
@@ -59,7 +71,7 @@ impl Table {
         let slots: Box<[Slot]> = (0..count).map(slot).collect();
         let heads = vec![NONE; slots.len().next_power_of_two()].into();
         let forgotten = Vec::with_capacity(slots.len());
-        Self { slots, heads, free: 0, swept: 0, forgotten, seed }
+        Self { slots, heads, free: 0, swept: 0, portioned: 0, forgotten, seed }
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -186,11 +198,39 @@ impl Table {
             tell(&key, None);
         }
         for slot in &mut self.slots {
-            let is_dirty = std::mem::take(&mut slot.is_dirty);
-            if let Some(connection) = slot.connection.as_ref().filter(|_| is_dirty || all) {
-                tell(&connection.key, Some(connection));
+            slot.tell(all, &mut tell);
+        }
+    }
+
+    /// A portion of that; true: there is more.
+    pub(super) fn portion(
+        &mut self,
+        Portion { all, is_first, mut budget }: Portion,
+        mut tell: impl FnMut(&FlowKey, Option<&Connection>),
+    ) -> bool {
+        if is_first {
+            self.portioned = 0;
+        }
+        if all && is_first {
+            self.forgotten.clear();
+        }
+        while let Some(key) = self.forgotten.pop() {
+            tell(&key, None);
+            budget = budget.saturating_sub(ENTRY_COST);
+            if budget == 0 {
+                return true;
             }
         }
+        for slot in self.slots.iter_mut().skip(self.portioned) {
+            if budget == 0 {
+                return true;
+            }
+            self.portioned += 1;
+            let is_told = slot.tell(all, &mut tell);
+            budget = budget.saturating_sub(if is_told { ENTRY_COST } else { 1 });
+        }
+        self.portioned = 0;
+        false
     }
 
     /// Connections that it holds, expired ones too.

@@ -26,7 +26,7 @@ pub(super) fn check_crossings(
 ) -> Result<(), PlanError> {
     let mut reached = source_network(intent, graphs, chain)?;
     for crossing in crossings(intent, chain) {
-        if !crossing.function.is_bundled() {
+        if !crossing.function.is_inside() {
             reached = Some(crossing.into);
             continue;
         }

@@ -332,6 +332,7 @@ impl IndexedIntent {
         declared.chains.values().for_each(|chain| indexed.put(chain.clone()));
         declared.graphs.values().for_each(|graph| indexed.put(graph.clone()));
         declared.slices.values().for_each(|slice| indexed.put(slice.clone()));
+        declared.rule_sets.values().for_each(|rule_set| indexed.put(rule_set.clone()));
         // Equal to what came, but sharing its tables: a comparison then costs nothing.
         indexed.intent = declared;
         indexed

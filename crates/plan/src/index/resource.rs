@@ -5,12 +5,14 @@ use crate::check::Room;
 use crate::counts::Edit;
 use crate::intent::{Intent, Table};
 use catena_model::id::{
-    ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, SliceId, SubnetId,
+    ChainId, FunctionId, GraphId, InstanceId, NetworkId, PortId, RuleId, RuleSetId, SliceId,
+    SubnetId,
 };
 use catena_model::resource::{
     Attachment, Chain, ChainGraph, ClassificationRule, Instance, Label, Network, Port,
     ServiceFunction, Subnet,
 };
+use catena_model::rule_set::RuleSet;
 use std::collections::BTreeSet;
 use uuid::Uuid;
 
@@ -244,6 +246,17 @@ impl Resource for ChainGraph {
             index.unchecked.chains.insert(chain);
         }
     }
+}
+
+/// Whether one that is named is there is asked where it is named: this says nothing of chains.
+impl Resource for RuleSet {
+    of_table!(RuleSetId rule_sets);
+
+    fn means(&self, _: &Self) -> bool {
+        true
+    }
+
+    fn edit(&self, _: Edit, _: &Intent, _: &mut Index) {}
 }
 
 /// The chains that a graph names.

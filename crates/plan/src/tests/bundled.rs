@@ -6,6 +6,7 @@ use super::rig::{CUSTOMER, INTERNAL, World, id, node};
 use catena_model::PathId;
 use catena_model::bundle::Configuration;
 use catena_model::id::FunctionId;
+use catena_model::instance::Door;
 use catena_model::limits::NODE_FUNCTIONS_MAX;
 use catena_model::resource::{FunctionTemplate, Runs};
 use catena_model::status::ChainState;
@@ -25,10 +26,11 @@ fn testbed() -> World {
 }
 
 /// Makes a function a monitor of this domain.
-fn bundle(world: &mut World, function: u32, domain: u32) {
+pub(super) fn bundle(world: &mut World, function: u32, domain: u32) {
     let Value::Object(config) = json!({"domain": domain}) else { unreachable!() };
     let template = FunctionTemplate {
         runs: Runs::Bundled("monitor".into()),
+        door: Door::default(),
         config,
         networks: Vec::new(),
         cpu_milli: None,

@@ -131,6 +131,7 @@ pub(super) fn nothing(chain: ChainId, path: PathId) -> ChainCounters {
 
 fn hop(place: u16, instance: u32, delivered: u64, returned: u64) -> HopCounters {
     HopCounters {
+        member: 0,
         hop: place,
         instance: InstanceId(id(4, instance)),
         name: format!("i{instance}"),

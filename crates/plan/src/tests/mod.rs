@@ -23,6 +23,7 @@ mod preview;
 mod profiles;
 mod properties;
 mod rig;
+mod segments;
 mod setups;
 mod shorter;
 mod slice_checks;

@@ -427,9 +427,11 @@ fn add_paths(program: &mut NodeProgram, ledger: &Ledger, inventory: &Inventory) 
                 program.members.push(MemberEntry {
                     path: *id,
                     hop,
-                    member: 0,
+                    member: member.member,
+                    function: member.function.clone(),
                     is_backward,
                     configuration: configured,
+                    instances: member.instances.clone(),
                 });
             }
         }

@@ -4,6 +4,7 @@
 use super::rig::{CUSTOMER, INTERNAL, World, node, port_id};
 use super::source_routes::world;
 use catena_model::id::ChainId;
+use catena_model::instance::Door;
 use catena_model::placement::{PlacementRequest, Proposal, WayCost};
 use catena_model::resource::{Encapsulation, FunctionTemplate, Runs};
 use std::collections::BTreeMap;
@@ -68,6 +69,7 @@ fn a_function_that_stands_nowhere_is_proposed_a_host_between_those_that_stand() 
         config: Default::default(),
         networks: Vec::new(),
         runs: Runs::Image("ids".into()),
+        door: Door::default(),
         cpu_milli: None,
         memory_mib: None,
         instances: 1,

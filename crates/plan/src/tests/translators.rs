@@ -8,6 +8,7 @@ use crate::check::tests::check;
 use crate::error::PlanError;
 use crate::ledger::{Direction, PathRecord};
 use catena_model::id::{ChainId, FunctionId, NetworkId};
+use catena_model::instance::Door;
 use catena_model::program::{RulePlace, TupleField};
 use catena_model::resource::{
     Conduct, FunctionTemplate, PortBounds, Runs, Transport, TupleMapping, TuplePattern,
@@ -32,6 +33,7 @@ fn testbed() -> (World, ChainId) {
     let function = world.intent.functions.get_mut(&FunctionId(id(5, 13))).unwrap();
     function.template = Some(FunctionTemplate {
         runs: Runs::Bundled("nat".into()),
+        door: Door::default(),
         config: Map::new(),
         networks: Vec::new(),
         cpu_milli: None,

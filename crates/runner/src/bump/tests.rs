@@ -391,10 +391,16 @@ fn the_loop_tells_its_account_when_asked_and_ends_when_told() {
     asks.write_all(b"?").unwrap();
     let mut told = Vec::new();
     let stopping = (stop, OwnedFd::from(ask));
-    let ended = run(&mut bench.bump, Clock::start(), stopping, |_, news| {
-        told.push(news);
-        stops.write_all(b"!").unwrap();
-    });
+    let ended = run(
+        &mut bench.bump,
+        Clock::start(),
+        stopping,
+        || Ok(()),
+        |_, news| {
+            told.push(news);
+            stops.write_all(b"!").unwrap();
+        },
+    );
     ended.unwrap();
     let account = bench.account();
     assert_eq!(told, [News::Account(Box::new(account.clone()))]);

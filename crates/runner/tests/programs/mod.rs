@@ -51,7 +51,8 @@ impl Running {
             bump = bump.with_lines(lines);
         }
         let thread = std::thread::spawn(move || {
-            run(&mut bump, Clock::start(), (stopped, asked.into()), |_, _| {}).expect("it runs");
+            run(&mut bump, Clock::start(), (stopped, asked.into()), || Ok(()), |_, _| {})
+                .expect("it runs");
             bump.close_lines();
             bump.account()
         });

@@ -38,6 +38,7 @@ fn node(name: &str, is_connected: bool, entered: u64) -> NodeReport {
         ..Account::default()
     };
     let hop = HopCounters {
+        member: 0,
         hop: 0,
         instance: InstanceId(uuid::Uuid::from_u128(7)),
         name: "firewall-1".into(),

@@ -144,7 +144,7 @@ impl Work {
             self.create_batch(batch).await?;
         }
         if lines.is_too_long() {
-            self.refuse(Broken::TooLarge).await?;
+            self.refuse(Broken::TooLarge(BODY_BYTES_MAX)).await?;
             return Err(Over::TooLong);
         }
         Ok(())
@@ -153,10 +153,10 @@ impl Work {
     /// Says why nothing more is read.
     async fn refuse(&mut self, why: Broken) -> Result<(), Over> {
         let (status, kind, problem) = match why {
-            Broken::TooLarge => (
+            Broken::TooLarge(max) => (
                 413,
                 "HTTPRequestEntityTooLarge",
-                format!("A line has at most {BODY_BYTES_MAX} bytes; nothing after it is read."),
+                format!("A line has at most {max} bytes; nothing after it is read."),
             ),
             Broken::Malformed => (
                 400,

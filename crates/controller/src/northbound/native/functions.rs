@@ -1,20 +1,24 @@
 //! `/v1/functions`: what networking-sfc has no words for. Knows how a function fails, what
-//! it leaves of frames and how its instances are to be run; refuses to know paths, and runs nothing.
+//! it leaves of frames and how its instances are to be run; refuses to know paths, and who runs them how.
 
 use super::change::{body, declare, find};
 use super::problem::Problem;
 use super::view::View;
 use crate::auth::Refusal;
 use crate::northbound::app::App;
-use crate::northbound::bundled::{self, Checked};
+use crate::northbound::rule_sets::{self, Refusal as Refused};
+use crate::northbound::templates::{self, Checked, Turn};
 use crate::reconcile::settle;
+use crate::southbound::instances::InstanceBoard;
 use axum::response::Response;
 use catena_model::account::FunctionCounters;
 use catena_model::id::{ChainId, FunctionId, PortId};
+use catena_model::instance::Door;
 use catena_model::limits::FUNCTION_INSTANCES_MAX;
 use catena_model::resource::{
     FailurePolicy, FunctionSettings, FunctionTemplate, Instance, Runs, ServiceFunction,
 };
+use catena_model::rule_set::BadRuleSet;
 use catena_model::status::{Condition, FunctionReport};
 use catena_model::{CounterScope, NodeName};
 use catena_plan::Intent;
@@ -52,7 +56,10 @@ where
 pub(super) async fn list(view: &View) -> Result<Response, Problem> {
     let all = view.intent.functions.values();
     let sees_hosts = view.identity.sees_all();
-    view.told(&all.map(|function| report(&view.intent, function, sees_hosts)).collect::<Vec<_>>())
+    view.told(
+        &all.map(|function| report(&view.app, &view.intent, function, sees_hosts))
+            .collect::<Vec<_>>(),
+    )
 }
 
 pub(super) async fn show(view: &View) -> Result<Response, Problem> {
@@ -60,11 +67,16 @@ pub(super) async fn show(view: &View) -> Result<Response, Problem> {
     let function = view.intent.functions.get(&id).ok_or_else(Problem::gone)?;
     let counters = counters(view, function).await;
     // What is stored was checked, by whichever version stored it.
-    let checked = bundled::check(function.template.as_ref()).await.unwrap_or_default();
+    let turn = Turn::begin().await;
+    let whole = function.template.as_ref().map(|template| texts(view, function, template));
+    let checked = match whole.transpose() {
+        Ok(whole) => templates::check(whole.as_ref(), turn).await.unwrap_or_default(),
+        Err(_) => Checked::default(),
+    };
     view.told(&FunctionReport {
         remarks: checked.remarks,
         counters,
-        ..report(&view.intent, function, view.identity.sees_all())
+        ..report(&view.app, &view.intent, function, view.identity.sees_all())
     })
 }
 
@@ -95,7 +107,7 @@ pub(super) async fn patch(view: &View) -> Result<Response, Problem> {
     }
     check_hosts(view, template.as_ref().and_then(Option::as_ref))?;
     let id = find_function(view)?;
-    let checked = check_bundled(view, template.as_ref().and_then(Option::as_ref)).await?;
+    let checked = check_bundled(view, id, template.as_ref().and_then(Option::as_ref)).await?;
     let edit = move |function: ServiceFunction| {
         let conduct = match &template {
             Some(_) => checked.conduct,
@@ -114,7 +126,7 @@ pub(super) async fn put(view: &View) -> Result<Response, Problem> {
     let FunctionSettings { on_failure, keeps_mac, template } = body(&view.call)?;
     check_hosts(view, template.as_ref())?;
     let id = find_function(view)?;
-    let conduct = check_bundled(view, template.as_ref()).await?.conduct;
+    let conduct = check_bundled(view, id, template.as_ref()).await?.conduct;
     let edit =
         move |function| ServiceFunction { on_failure, keeps_mac, template, conduct, ..function };
     view.told(&change(view, id, edit).await?)
@@ -126,6 +138,7 @@ fn check_hosts(view: &View, template: Option<&FunctionTemplate>) -> Result<(), P
     let what = match template {
         FunctionTemplate { on, .. } if !on.is_empty() => "'on' names hosts",
         FunctionTemplate { runs: Runs::Command(_), .. } => "'command' runs on hosts",
+        FunctionTemplate { door: Door::Apart, .. } => "'door: apart' starts processes on hosts",
         FunctionTemplate { cpu_milli: Some(_), .. } => "'cpu_milli' is of hosts",
         FunctionTemplate { memory_mib: Some(_), .. } => "'memory_mib' is of hosts",
         _ => return Ok(()),
@@ -140,13 +153,26 @@ fn operators(what: &str) -> Problem {
 /// Can it be made, and may who asks say where hosts send its messages?
 async fn check_bundled(
     view: &View,
+    id: FunctionId,
     template: Option<&FunctionTemplate>,
 ) -> Result<Checked, Problem> {
-    let checked = bundled::check(template).await?;
+    let function = view.intent.functions.get(&id).ok_or_else(Problem::gone)?;
+    let turn = Turn::begin().await;
+    let whole = template.map(|template| texts(view, function, template)).transpose();
+    let checked = templates::check(whole.map_err(Refused::Missing)?.as_ref(), turn).await?;
     match checked.collector {
         Some(_) if !view.identity.sees_all() => Err(operators("'ipfix' is sent to by hosts")),
         _ => Ok(checked),
     }
+}
+
+/// A template with the text of each rule set that it names.
+fn texts(
+    view: &View,
+    function: &ServiceFunction,
+    template: &FunctionTemplate,
+) -> Result<FunctionTemplate, BadRuleSet> {
+    rule_sets::with_texts(&view.intent, template, &function.label.project, &view.identity)
 }
 
 async fn change(
@@ -156,11 +182,11 @@ async fn change(
 ) -> Result<FunctionReport, Problem> {
     let (app, sees_hosts): (&App, bool) = (&view.app, view.identity.sees_all());
     let before = app.situation.borrow().blueprint.number;
-    let quotas = Arc::clone(&app.quotas);
+    let (quotas, asker) = (Arc::clone(&app.quotas), view.identity.clone());
     let made = declare(app, move |draft| {
         let function = draft.intent().functions.get(&id).cloned().ok_or_else(Problem::gone)?;
         let hosts = function.template.as_ref().map(|template| template.on.clone());
-        let mut changed = edit(function);
+        let mut changed = edit(function.clone());
         // Who does not see hosts leaves them as they are.
         if let Some(template) = changed.template.as_mut().filter(|_| !sees_hosts) {
             template.on = hosts.unwrap_or_default();
@@ -168,7 +194,10 @@ async fn change(
         if let Some(template) = &changed.template {
             check(template)?;
         }
-        bundled::arrange(draft, &quotas, changed).map_err(Problem::from)
+        rule_sets::adopt(draft, &quotas, &changed, &asker)?;
+        templates::arrange(draft, &quotas, changed)?;
+        rule_sets::release(draft, &function);
+        Ok(())
     })
     .await?;
     let over = made.intent.chains.values().filter(|chain| chain.functions.contains(&id));
@@ -176,7 +205,7 @@ async fn change(
     let deadline = Instant::now() + app.answer_wait;
     settle::changed(app, made.revision, before, &chains, deadline).await;
     let function = made.intent.functions.get(&id).ok_or_else(Problem::gone)?;
-    Ok(report(&made.intent, function, sees_hosts))
+    Ok(report(app, &made.intent, function, sees_hosts))
 }
 
 fn check(template: &FunctionTemplate) -> Result<(), Problem> {
@@ -198,12 +227,44 @@ fn check(template: &FunctionTemplate) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Why an instance does not run, by what its node says; none: it does.
+fn why_not_running(
+    board: &InstanceBoard,
+    intent: &Intent,
+    instance: &Instance,
+    sees_hosts: bool,
+) -> Option<String> {
+    let name = instance.name();
+    let node = intent.ports.get(&instance.ingress).and_then(|port| port.node.as_ref());
+    let Some(node) = node else { return Some(format!("{name}: it has no host")) };
+    let at = if sees_hosts { format!("{name} at {node}") } else { name };
+    match board.state(node, instance.id) {
+        None => Some(format!("{at}: its node says nothing")),
+        Some(state) if state.is_running => None,
+        Some(state) if !sees_hosts => {
+            Some(format!("{at}: it has ended {} times", state.restarts + 1))
+        }
+        Some(state) => {
+            let again = match state.restarts {
+                0 => String::new(),
+                times => format!(" (started anew {times} times)"),
+            };
+            Some(format!("{at}: {}{again}", state.last_exit))
+        }
+    }
+}
+
 pub(super) fn find_function(view: &View) -> Result<FunctionId, Problem> {
     let all = view.intent.functions.values().map(|function| (function.id.0, &function.label));
     find("function", all, &view.call.name).map(FunctionId)
 }
 
-fn report(intent: &Intent, function: &ServiceFunction, sees_hosts: bool) -> FunctionReport {
+fn report(
+    app: &App,
+    intent: &Intent,
+    function: &ServiceFunction,
+    sees_hosts: bool,
+) -> FunctionReport {
     let mut template = function.template.clone();
     if let Some(template) = template.as_mut().filter(|_| !sees_hosts) {
         template.on.clear();
@@ -217,27 +278,39 @@ fn report(intent: &Intent, function: &ServiceFunction, sees_hosts: bool) -> Func
         keeps_mac: function.keeps_mac,
         instances: instances.map(Instance::name).collect(),
         template,
-        conditions: conditions(intent, function),
+        conditions: conditions(&app.fleet.instances, intent, function, sees_hosts),
         remarks: Vec::new(),
         counters: Vec::new(),
     }
 }
 
 /// What should hold of a function: as many instances as its template wants have their ports at a
-/// node. Whoever runs them makes it so; nobody here does.
-fn conditions(intent: &Intent, function: &ServiceFunction) -> Vec<Condition> {
+/// node, and run, where it is a node that runs them.
+fn conditions(
+    board: &InstanceBoard,
+    intent: &Intent,
+    function: &ServiceFunction,
+    sees_hosts: bool,
+) -> Vec<Condition> {
     let Some(template) = &function.template else { return Vec::new() };
     let is_placed = |port: &PortId| {
         intent.ports.get(port).is_some_and(|port| port.node.is_some() && port.attachment.is_some())
     };
-    let instances = function.instances.iter().filter_map(|id| intent.instances.get(id));
-    let ready = instances.filter(|i| is_placed(&i.ingress) && is_placed(&i.egress)).count();
+    let instances = || function.instances.iter().filter_map(|id| intent.instances.get(id));
     let wanted = match template.runs {
         // They are made here: one at least.
-        Runs::Bundled(_) => template.instances.max(1),
+        _ if template.makes_instances() => template.instances.max(1),
         _ => template.instances,
     };
-    let text = format!("{ready} of {wanted} instances have their ports at a node");
+    let (ready, text) = if template.is_run_by_nodes() {
+        let why: Vec<String> =
+            instances().filter_map(|one| why_not_running(board, intent, one, sees_hosts)).collect();
+        let running = function.instances.len() - why.len();
+        (running, [vec![format!("{running} of {wanted} instances run")], why].concat().join("; "))
+    } else {
+        let ready = instances().filter(|i| is_placed(&i.ingress) && is_placed(&i.egress)).count();
+        (ready, format!("{ready} of {wanted} instances have their ports at a node"))
+    };
     let holds = ready >= wanted as usize;
     vec![Condition { name: "InstancesReady".into(), holds, text }]
 }

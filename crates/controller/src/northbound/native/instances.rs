@@ -164,6 +164,6 @@ fn report(
 
 /// May packets on the path be for the instance?
 fn needs(path: &PathRecord, instance: InstanceId) -> bool {
-    let entries = path.hops.iter().flat_map(|hop| &hop.instances);
-    entries.into_iter().any(|entry| entry.id == instance && entry.weight > 0)
+    let mut all = path.functions().flat_map(|function| function.instances);
+    all.any(|one| one.id == instance && one.weight > 0)
 }

@@ -207,8 +207,9 @@ impl Metrics {
                 count(&self.chain_dropped, &with(&labels, &[("reason", reason.name())]), *packets);
             }
             for hop in &chain.hops {
-                let hop_number = hop.hop.to_string();
-                let labels = with(&labels, &[("hop", &hop_number), ("instance", &hop.name)]);
+                let (number, member) = (hop.hop.to_string(), hop.member.to_string());
+                let place = [("hop", &*number), ("member", &member), ("instance", &hop.name)];
+                let labels = with(&labels, &place);
                 add(&self.hop_delivered, &labels, hop.delivered);
                 add(&self.hop_returned, &labels, hop.returned);
             }

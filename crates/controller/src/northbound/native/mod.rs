@@ -24,6 +24,7 @@ mod plan;
 mod problem;
 mod route;
 mod routes;
+mod rule_sets;
 mod slices;
 mod status;
 mod tokens;

@@ -83,7 +83,10 @@ fn operation(route: &Route, schemas: &mut Schemas) -> Operation {
             .name(name.trim_end_matches('}'))
             .parameter_in(ParameterIn::Path)
             .required(Required::True)
-            .description(Some("Name, id or the beginning of an id that no other begins with."))
+            .description(Some(match name {
+                "rule_set}" => "The SHA-256 of its text: 64 hexadecimal digits.",
+                _ => "Name, id or the beginning of an id that no other begins with.",
+            }))
             .schema(Some(text(schemas)));
         built = built.parameter(parameter.build());
     }

@@ -7,9 +7,9 @@ use crate::reconcile::Situation;
 use axum::response::Response;
 use catena_model::PathId;
 use catena_model::id::ChainId;
-use catena_model::program::{HopEntry, HopKind};
+use catena_model::program::HopKind;
 use catena_model::status::{PathHop, PathInstance, PathReport};
-use catena_plan::{Direction, PathPhase, PathRecord};
+use catena_plan::{Direction, FunctionAt, PathPhase, PathRecord};
 
 /// The direction of answers.
 pub(super) const REVERSE: &str = "reverse";
@@ -75,21 +75,23 @@ fn report(id: PathId, path: &PathRecord) -> PathReport {
         }
         .into(),
         since: path.since,
-        hops: path.hops.iter().map(hop).collect(),
+        hops: path.functions().map(|function| hop(&function)).collect(),
         routes: Vec::new(),
         headers: Vec::new(),
     }
 }
 
-fn hop(entry: &HopEntry) -> PathHop {
-    let instances = entry.instances.iter().map(|instance| PathInstance {
-        name: instance.name.clone(),
+fn hop(function: &FunctionAt<'_>) -> PathHop {
+    let instances = function.instances.iter().map(|instance| PathInstance {
+        name: instance.name.to_owned(),
         node: Some(instance.node.clone()),
         weight: instance.weight,
     });
     PathHop {
-        function: entry.name.clone(),
-        is_tap: entry.kind == HopKind::Tap,
+        hop: function.hop,
+        member: function.member,
+        function: function.name.to_owned(),
+        is_tap: function.kind == HopKind::Tap,
         instances: instances.collect(),
     }
 }

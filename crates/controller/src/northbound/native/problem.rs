@@ -5,7 +5,8 @@ use crate::northbound::answers::{json, store_status};
 use crate::northbound::app::App;
 use crate::northbound::body::Broken;
 use crate::northbound::networking_sfc::PortRefusal;
-use crate::northbound::{bundled, hosts, names};
+use crate::northbound::quotas::RULE_SET;
+use crate::northbound::{hosts, names, rule_sets, templates};
 use axum::http::StatusCode;
 use axum::response::Response;
 use catena_model::preview::MOVED_ON;
@@ -81,6 +82,13 @@ impl Problem {
         Self { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, title: "Not JSON", detail }
     }
 
+    pub(super) fn not_octets() -> Self {
+        let detail = "The body must be the text of a rule set, and say so: Content-Type: \
+                      application/octet-stream.";
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        Self { status, title: "Not octets", detail: detail.into() }
+    }
+
     pub(super) fn not_ndjson() -> Self {
         let detail = "The body must be JSON objects, one a line, and say so: Content-Type: \
                       application/x-ndjson.";
@@ -91,7 +99,7 @@ impl Problem {
     /// The body of a request did not come whole.
     pub(super) fn broken(why: Broken) -> Self {
         let (status, title) = match why {
-            Broken::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "Too large"),
+            Broken::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "Too large"),
             Broken::Malformed => (StatusCode::BAD_REQUEST, "Bad request"),
             Broken::Slow => (StatusCode::REQUEST_TIMEOUT, "Too slow"),
         };
@@ -165,15 +173,26 @@ impl From<Refusal> for Problem {
     }
 }
 
-impl From<bundled::Refusal> for Problem {
-    fn from(refusal: bundled::Refusal) -> Self {
+impl From<templates::Refusal> for Problem {
+    fn from(refusal: templates::Refusal) -> Self {
         match refusal {
-            bundled::Refusal::Template(why) => Self::bad_body(&format!("'template': {why}")),
-            bundled::Refusal::Port(PortRefusal::Quota(kind)) => Self::over_quota(kind),
-            bundled::Refusal::InUse(why) | bundled::Refusal::Port(PortRefusal::Addresses(why)) => {
-                Self::conflict(why)
-            }
-            bundled::Refusal::Store(error) => error.into(),
+            templates::Refusal::Template(why) => Self::bad_body(&format!("'template': {why}")),
+            templates::Refusal::Port(PortRefusal::Quota(kind)) => Self::over_quota(kind),
+            templates::Refusal::InUse(why)
+            | templates::Refusal::Port(PortRefusal::Addresses(why)) => Self::conflict(why),
+            templates::Refusal::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<rule_sets::Refusal> for Problem {
+    fn from(refusal: rule_sets::Refusal) -> Self {
+        match refusal {
+            rule_sets::Refusal::Quota => Self::over_quota(RULE_SET),
+            rule_sets::Refusal::Bytes(why) => Self::conflict(why),
+            rule_sets::Refusal::Missing(why) => Self::bad_body(&format!("'template': {why}")),
+            rule_sets::Refusal::Plan(error) => error.into(),
+            rule_sets::Refusal::Store(error) => error.into(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::problem::Problem;
 use super::view::View;
 use crate::northbound::answers::JSON;
+use crate::northbound::body::BODY_BYTES_MAX;
 use crate::northbound::call::Asked;
 use crate::northbound::routes::{self, Access, Answering, Entry, Handler};
 use axum::body::Body;
@@ -41,6 +42,7 @@ pub(super) struct Route {
     /// The body of the answer.
     pub(super) answers: Option<(&'static str, Describe)>,
     is_in_drafts: bool,
+    body_bytes_max: usize,
     by: By,
 }
 
@@ -82,6 +84,7 @@ const fn of(method: &'static str, path: &'static str, least: Role, by: By) -> Ro
         status: StatusCode::NO_CONTENT,
         answers: None,
         is_in_drafts: matches!(method.as_bytes(), b"GET"),
+        body_bytes_max: BODY_BYTES_MAX,
         by,
     }
 }
@@ -121,9 +124,14 @@ impl Route {
         Self { is_in_drafts, ..self }
     }
 
+    /// Its body may have so many bytes.
+    pub(super) const fn up_to(self, body_bytes_max: usize) -> Self {
+        Self { body_bytes_max, ..self }
+    }
+
     /// The same, as a request meets it.
     pub(super) fn entry(&self) -> Entry {
-        let Self { method, path, least, status, is_in_drafts, by, .. } = *self;
+        let Self { method, path, least, status, is_in_drafts, body_bytes_max, by, .. } = *self;
         let handler = match by {
             By::Streamed(answer) => Handler::Streamed(answer),
             By::Whole(answer) => Handler::Whole(Box::new(move |asked| -> Answering {
@@ -137,6 +145,6 @@ impl Route {
             })),
         };
         let route = routes::Route { method, path, access: Access::Least(least) };
-        Entry { route, is_in_drafts, handler }
+        Entry { route, is_in_drafts, body_bytes_max, handler }
     }
 }

@@ -10,7 +10,8 @@ use super::plan::DraftReport;
 use super::route::{Route, route, streamed};
 use super::{
     alerts, bulk, chains, check, dump, edge, explain, forget, functions, graphs, instances, links,
-    metrics, node_slices, openapi, openflow, paths, placement, plan, slices, status, tokens, watch,
+    metrics, node_slices, openapi, openflow, paths, placement, plan, rule_sets, slices, status,
+    tokens, watch,
 };
 use crate::northbound::answers::NDJSON;
 use crate::northbound::routes::Entry;
@@ -21,10 +22,12 @@ use catena_model::check::CheckReport;
 use catena_model::discovery::LinkReport;
 use catena_model::dump::StateDump;
 use catena_model::event::EventLine;
+use catena_model::limits::FUNCTION_CONFIG_BYTES_MAX;
 use catena_model::openflow::OpenFlowRules;
 use catena_model::placement::{PlacementRequest, Proposal};
 use catena_model::preview::{Applied, ApplyRequest, Plan};
 use catena_model::resource::FunctionSettings;
+use catena_model::rule_set::RuleSetReport;
 use catena_model::slice::{InjectedSlice, SliceDocument, SliceReport};
 use catena_model::status::{
     AlertReport, ChainReport, ChainSummary, Comparison, FunctionReport, GraphReport,
@@ -147,6 +150,21 @@ pub(super) static ROUTES: &[Route] = &[
         .named("PutFunction", "Gives a function these settings and no others.")
         .takes(one::<FunctionSettings>)
         .answers(one::<FunctionReport>)
+        .in_drafts(true),
+    route("GET", "/v1/rule-sets", Viewer, |view| Box::pin(rule_sets::list(view)))
+        .named("ListRuleSets", "Rule sets that were sent by themselves.")
+        .answers(many::<RuleSetReport>),
+    route("GET", "/v1/rule-sets/{rule_set}", Viewer, |view| Box::pin(rule_sets::show(view)))
+        .named("ShowRuleSet", "A rule set by its SHA-256: how large it is, and who names it.")
+        .answers(one::<RuleSetReport>),
+    route("PUT", "/v1/rule-sets/{rule_set}", Tenant, |view| Box::pin(rule_sets::put(view)))
+        .named(
+            "SendRuleSet",
+            "Sends a rule set that is larger than a request may be, for configurations to name.",
+        )
+        .takes_as(rule_sets::KIND, text)
+        .answers(one::<RuleSetReport>)
+        .up_to(FUNCTION_CONFIG_BYTES_MAX)
         .in_drafts(true),
     route("GET", "/v1/instances", Viewer, |view| Box::pin(instances::list(view)))
         .named("ListInstances", "Instances and how they are used.")

@@ -71,5 +71,6 @@ pub(super) fn seen(declared: &IndexedIntent, identity: &Identity) -> Arc<Intent>
         chains: of(declared, identity),
         graphs: of(declared, identity),
         slices: of(declared, identity),
+        rule_sets: of(declared, identity),
     })
 }

@@ -80,7 +80,7 @@ impl ApiError {
     /// The body of a request did not come whole.
     pub(crate) fn broken(why: Broken) -> Self {
         let (status, kind) = match why {
-            Broken::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "HTTPRequestEntityTooLarge"),
+            Broken::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "HTTPRequestEntityTooLarge"),
             Broken::Malformed => (StatusCode::BAD_REQUEST, "HTTPBadRequest"),
             Broken::Slow => (StatusCode::REQUEST_TIMEOUT, "HTTPRequestTimeout"),
         };

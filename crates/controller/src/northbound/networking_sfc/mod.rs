@@ -27,7 +27,7 @@ mod uses;
 mod values;
 
 pub(super) use bulk::create_all;
-pub(super) use port::inside::{InsidePort, PortRefusal, inside_port, named_addresses};
+pub(super) use port::made::{MadePort, PortRefusal, is_made, made_port, named_addresses};
 pub(super) use port::user_beside_pairs;
 pub(super) use routes::routes;
 

@@ -1,6 +1,6 @@
 //! Ports: an attachment to a network, with its addresses, and where its interface is found.
 
-pub(super) mod inside;
+pub(super) mod made;
 
 use super::attributes::{
     Attribute, Prepared, empty_dict, empty_text, null, operators, optional, read_only, required,
@@ -21,7 +21,7 @@ use catena_model::resource::{
 };
 use catena_plan::IndexedIntent;
 use catena_wire::scalar::MacAddr;
-use inside::check_not_inside;
+use made::check_not_made;
 use serde_json::{Map, Value, json};
 use std::net::IpAddr;
 use uuid::Uuid;
@@ -35,7 +35,7 @@ const NAMESPACE_BYTES_MAX: usize = 255;
 /// Addresses of one port.
 const FIXED_IPS_MAX: usize = 16;
 /// Who made the port of a bundled function, in the words of the border.
-const INSIDE_OWNER: &str = "catena:function";
+const MADE_OWNER: &str = "catena:function";
 /// Largest process id (`PID_MAX_LIMIT` of the kernel).
 const PID_MAX: u64 = 4_194_304;
 
@@ -122,7 +122,7 @@ impl Collection for Ports {
     fn update(&self, edit: &mut Edit<'_>, id: Uuid, given: &Prepared) -> Result<(), ApiError> {
         let mut port = find(edit.scope(), id)?.clone();
         let former = port.node.clone();
-        check_not_inside(&port, given)?;
+        check_not_made(&port, given)?;
         given.relabel(&mut port.label);
         apply(edit.scope(), &mut port, given)?;
         if port.node != former {

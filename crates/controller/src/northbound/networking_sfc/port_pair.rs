@@ -5,11 +5,12 @@ use super::attributes::{
 };
 use super::collection::{Collection, Shown, shown};
 use super::errors::ApiError;
+use super::port::made::is_made;
 use super::scope::{Edit, Labels, Scope, View};
 use super::{uses, values};
 use catena_model::ProjectId;
 use catena_model::id::{ChainId, InstanceId, PortId};
-use catena_model::resource::{Attachment, Encapsulation, Instance};
+use catena_model::resource::{Encapsulation, Instance};
 use catena_plan::IndexedIntent;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -128,9 +129,9 @@ fn check_ports(scope: Scope<'_>, ingress: PortId, egress: PortId) -> Result<(), 
             let message = format!("Port Pair port {port} not found.");
             ApiError::not_found("PortPairPortNotFound", message)
         })?;
-        if port.attachment == Some(Attachment::Inside) {
+        if is_made(port) {
             let message = format!(
-                "Port {} belongs to a bundled function, whose port pair is made of its template; use that, or \
+                "Port {} was made for a function, whose port pair is made of its template; use that, or \
                  its Port Pair Group.",
                 port.id
             );

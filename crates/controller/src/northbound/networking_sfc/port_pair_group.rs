@@ -7,11 +7,11 @@ use super::collection::{Collection, Shown, shown};
 use super::errors::ApiError;
 use super::scope::{Edit, Labels, Scope, View};
 use super::{group_parameters, port_chain, port_pair, uses, values};
-use crate::northbound::bundled;
+use crate::northbound::{rule_sets, templates};
 use catena_model::ProjectId;
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::resource::{
-    Conduct, Encapsulation, FailurePolicy, Instance, Runs, ServiceFunction,
+    Conduct, Encapsulation, FailurePolicy, FunctionTemplate, Instance, ServiceFunction,
 };
 use catena_plan::IndexedIntent;
 use serde_json::json;
@@ -86,10 +86,12 @@ impl Collection for PortPairGroups {
         let mut function = find(edit.scope(), id)?.clone();
         given.relabel(&mut function.label);
         if let Some(instances) = members(edit.scope(), function.id, function.is_tap, given)? {
-            let made = function.template.as_ref().map(|template| &template.runs);
-            if matches!(made, Some(Runs::Bundled(_))) && instances != function.instances {
+            let template = function.template.as_ref();
+            if template.is_some_and(FunctionTemplate::makes_instances)
+                && instances != function.instances
+            {
                 let message = format!(
-                    "Port Pair Group {id} is a bundled function, whose template says its port pairs."
+                    "The port pairs of Port Pair Group {id} are made from the template of its function."
                 );
                 return Err(ApiError::conflict("PortPairGroupInUse", message));
             }
@@ -110,11 +112,13 @@ impl Collection for PortPairGroups {
             let message = format!("Port Pair Group {id} in use.");
             return Err(ApiError::conflict("PortPairGroupInUse", message));
         }
-        if let Some(function) = edit.draft.intent().functions.get(&id).cloned() {
-            bundled::remove_all(edit.draft, &function)
-                .map_err(|why| ApiError::conflict("PortInUse", why))?;
-        }
+        let Some(function) = edit.draft.intent().functions.get(&id).cloned() else {
+            return Ok(());
+        };
+        templates::remove_all(edit.draft, &function)
+            .map_err(|why| ApiError::conflict("PortInUse", why))?;
         edit.draft.remove::<ServiceFunction>(id);
+        rule_sets::release(edit.draft, &function);
         Ok(())
     }
 

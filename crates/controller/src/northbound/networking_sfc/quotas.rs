@@ -9,10 +9,13 @@ use super::resources::json_body;
 use super::values;
 use crate::northbound::app::App;
 use crate::northbound::call::Asked;
-use crate::northbound::quotas::{DRAFT, Limits, PORT_PER_NODE, SLICE, UNLIMITED, WATCHER};
+use crate::northbound::quotas::{
+    DRAFT, Limits, PORT_PER_NODE, RULE_SET, SLICE, UNLIMITED, WATCHER,
+};
 use axum::http::StatusCode;
 use axum::response::Response;
 use catena_model::ProjectId;
+use catena_model::rule_set::RuleSet;
 use catena_model::slice::Slice;
 use catena_plan::IndexedIntent;
 use serde_json::{Value, json};
@@ -32,6 +35,7 @@ const TABLE: &[Attribute] = &[
     optional(PORT_PER_NODE, unlimited, true, limit),
     optional(DRAFT, unlimited, true, limit),
     optional(WATCHER, unlimited, true, limit),
+    optional(RULE_SET, unlimited, true, limit),
 ];
 
 /// How many of a kind a project has.
@@ -40,6 +44,7 @@ fn used_of(app: &App, intent: &IndexedIntent, kind: &str, project: &ProjectId) -
         SLICE => intent.index().count_owned::<Slice>(project),
         // At the node where it has most.
         PORT_PER_NODE => intent.index().most_ports_at(project),
+        RULE_SET => intent.index().count_owned::<RuleSet>(project),
         DRAFT => app.drafts.count(project),
         WATCHER => app.watchers.count(project),
         _ => {

@@ -5,6 +5,7 @@ use super::answers::numbered;
 use super::errors::ApiError;
 use super::kinds::{KINDS, Kind};
 use super::{documents, quotas, resources};
+use crate::northbound::body::BODY_BYTES_MAX;
 use crate::northbound::call::Asked;
 use crate::northbound::names;
 use crate::northbound::routes::{Access, Answering, Entry, Handler, Route};
@@ -17,7 +18,7 @@ pub(in crate::northbound) fn routes() -> Vec<Entry> {
     let project = "/v2.0/quotas/{project}";
     let versions = Route { method: "GET", path: "/", access: Access::Open };
     let mut routes = vec![
-        Entry { route: versions, is_in_drafts: true, handler: Handler::Open(documents::versions) },
+        entry(versions, true, Handler::Open(documents::versions)),
         shown("/v2.0", Viewer, documents::index),
         shown("/v2.0/extensions", Viewer, documents::extensions),
         shown("/v2.0/extensions/{extension}", Viewer, documents::extension),
@@ -76,5 +77,9 @@ where
         })
     };
     let route = Route { method, path, access: Access::Least(least) };
-    Entry { route, is_in_drafts, handler: Handler::Whole(Box::new(answer)) }
+    entry(route, is_in_drafts, Handler::Whole(Box::new(answer)))
+}
+
+const fn entry(route: Route, is_in_drafts: bool, handler: Handler) -> Entry {
+    Entry { route, is_in_drafts, body_bytes_max: BODY_BYTES_MAX, handler }
 }

@@ -12,7 +12,7 @@ fn template(instances: u32, on: &[&str]) -> Value {
     }})
 }
 
-fn house(controller: &Controller) {
+pub(super) fn house(controller: &Controller) {
     for name in ["left", "right"] {
         let network = controller.create("/v2.0/networks", &json!({"name": name}));
         let cidr = if name == "left" { "10.0.1.0/24" } else { "10.0.2.0/24" };
@@ -24,7 +24,7 @@ fn house(controller: &Controller) {
     controller.create("/v2.0/sfc/port_pair_groups", &json!({"name": "edge"}));
 }
 
-fn list(controller: &Controller, path: &str, plural: &str) -> Vec<Value> {
+pub(super) fn list(controller: &Controller, path: &str, plural: &str) -> Vec<Value> {
     let (status, body) = controller.call("GET", path, None);
     assert_eq!(status, 200, "{body}");
     body[plural].as_array().unwrap().clone()
@@ -194,7 +194,7 @@ fn what_no_function_can_be_made_of_is_refused_and_nothing_is_stored() {
         (with(&|t| t["networks"] = json!([])), "several networks"),
         (with(&|t| t["networks"] = json!(["middle"])), "no network 'middle'"),
         (with(&|t| t["networks"] = json!(["left", "right", "left"])), "names 3"),
-        (with(&|t| t["runs"] = json!({"image": "x"})), "is what a bundled function is told"),
+        (with(&|t| t["runs"] = json!({"external": "x"})), "is what a bundled function is told"),
     ];
     for (body, part) in cases {
         let (status, problem) = put(&controller, &body);

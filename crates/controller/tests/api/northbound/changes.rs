@@ -152,6 +152,7 @@ fn what_a_function_kept_is_told_when_the_bound_has_passed() {
     let house = House::new(&controller);
     let old = house.path();
     let kept = HopCounters {
+        member: 0,
         hop: 0,
         instance: InstanceId(uuid::Uuid::nil()),
         name: "v1".into(),

@@ -82,6 +82,7 @@ impl<'c> House<'c> {
 fn counters(path: &PathEntry, delivered: u64, returned: u64) -> ChainCounters {
     let volume = |packets| Volume { packets, bytes: packets * 100 };
     let hops = (0u16..).zip(&path.hops).map(|(place, hop)| HopCounters {
+        member: 0,
         hop: place,
         instance: hop.instances[0].id,
         name: hop.instances[0].name.clone(),

@@ -148,7 +148,7 @@ fn a_function_says_how_its_instances_are_to_be_run_and_how_many_are_there() {
     let lab = Lab::new(&controller);
     lab.function_on("ids", "host1");
     let template = json!({
-        "runs": {"image": "registry/ids:3"}, "cpu_milli": 500, "memory_mib": 256,
+        "runs": {"external": "registry/ids:3"}, "cpu_milli": 500, "memory_mib": 256,
         "instances": 3, "labels": {"tier": "edge"},
     });
     let put = |body: Value| controller.call("PUT", "/v1/functions/ids", Some(&body));
@@ -163,10 +163,10 @@ fn a_function_says_how_its_instances_are_to_be_run_and_how_many_are_there() {
     );
     assert!(condition["text"].as_str().unwrap().starts_with("1 of 3 "), "{condition}");
     for wrong in [
-        json!({"template": {"runs": {"image": " "}}}),
+        json!({"template": {"runs": {"external": " "}}}),
         json!({"template": {"runs": {"command": []}}}),
-        json!({"template": {"runs": {"image": "x"}, "instances": 257}}),
-        json!({"template": {"runs": {"image": "x"}, "colour": "red"}}),
+        json!({"template": {"runs": {"external": "x"}, "instances": 257}}),
+        json!({"template": {"runs": {"external": "x"}, "colour": "red"}}),
         json!({"template": {"runs": {"magic": "x"}}}),
     ] {
         let (status, problem) = put(wrong.clone());

@@ -70,7 +70,7 @@ fn surprise_12_of_the_original_service_graphs_have_a_default_like_the_others() {
     let tenant = admin.with_role("t", "p", "tenant");
     let expected = json!({"network": 100, "subnet": 100, "port": 500, "flow_classifier": 100,
         "service_graph": 10, "port_pair": 100, "port_chain": 10, "port_pair_group": 10,
-        "slice": 1000, "port_per_node": 128, "draft": 8, "watcher": 16});
+        "slice": 1000, "port_per_node": 128, "draft": 8, "watcher": 16, "rule_set": 16});
     assert_eq!(tenant.call("GET", "/v2.0/quotas/p/default", None).json()["quota"], expected);
     for _ in 0..10 {
         tenant.create("/v2.0/sfc/service_graphs", &json!({"port_chains": {}}));

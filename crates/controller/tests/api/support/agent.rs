@@ -3,13 +3,15 @@
 
 use catena_model::entry::{Entries, Program, ProgramVersion};
 use catena_model::id::PortId;
+use catena_model::instance::{InstanceSpec, InstanceState};
 use catena_model::setup::SetupCounters;
 use catena_model::status::InstanceHealth;
 use catena_model::topology::NodeRole;
 use catena_model::{ChainCounters, NodeCounters, NodeName, NodeProgram, PortCounters};
 use catena_protocol::delta::Draft;
+use catena_protocol::frame::FRAME_BYTES_MAX;
 use catena_protocol::message::{
-    self, Answer, FromAgent, PortState, PortStates, ToAgent, from_agent, to_agent,
+    self, Answer, FromAgent, InstanceStates, PortState, PortStates, ToAgent, from_agent, to_agent,
 };
 use catena_protocol::session::{hello, part_result, program_result, whole_needed};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,6 +70,9 @@ pub struct State {
     pub links: Vec<String>,
     /// The flows that it was answered for.
     pub flow_answers: Vec<message::FlowAnswer>,
+    /// What it is to run itself, and what each that it is told of ends with; empty: they run.
+    pub instances: Vec<InstanceSpec>,
+    pub ends_with: String,
     pub outgoing: Option<mpsc::Sender<FromAgent>>,
 }
 
@@ -75,6 +80,18 @@ pub struct State {
 pub struct FakeAgent {
     pub state: Arc<Mutex<State>>,
     runtime: Option<tokio::runtime::Runtime>,
+}
+
+fn instance_states(state: &State) -> from_agent::Message {
+    let of = |spec: &InstanceSpec| InstanceState {
+        id: spec.id,
+        is_running: state.ends_with.is_empty(),
+        restarts: 2,
+        last_exit: state.ends_with.clone(),
+    };
+    let states: Vec<InstanceState> = state.instances.iter().map(of).collect();
+    let body = serde_json::to_vec(&states).unwrap();
+    from_agent::Message::InstanceStates(InstanceStates { body })
 }
 
 /// Where an enrolled node's certificate lies.
@@ -104,7 +121,8 @@ pub async fn dial(
     let channel = endpoint.connect().await.map_err(|e| format!("{e:?}"))?;
     let (outgoing, stream) = mpsc::channel(64);
     outgoing.send(first).await.unwrap();
-    let answer = SouthboundClient::new(channel).session(ReceiverStream::new(stream)).await;
+    let mut client = SouthboundClient::new(channel).max_decoding_message_size(FRAME_BYTES_MAX);
+    let answer = client.session(ReceiverStream::new(stream)).await;
     Ok((outgoing, answer.map_err(|status| format!("{status:?}"))?.into_inner()))
 }
 
@@ -245,6 +263,11 @@ fn answers(
                 serde_json::to_vec(&catena_model::Answer::Counters(Box::new(counters))).unwrap();
             let request = request.request;
             vec![from_agent::Message::Answer(Answer { request, body })]
+        }
+        to_agent::Message::Instances(told) => {
+            let read = |body: &Vec<u8>| serde_json::from_slice::<InstanceSpec>(body).unwrap();
+            state.instances = told.instances.iter().map(read).collect();
+            vec![instance_states(&state)]
         }
         to_agent::Message::FlowAnswers(answers) => {
             state.flow_answers.extend(answers.flows);

@@ -101,6 +101,19 @@ impl<'c> Caller<'c> {
         Answer { status, headers, text }
     }
 
+    /// Sends a text that is no JSON.
+    pub fn send(&self, path: &str, text: &str) -> Answer {
+        let (http, url) = self.controller.raw();
+        let mut request = http.put(format!("{url}{path}"));
+        if let Some(token) = &self.token {
+            request = request.header("X-Auth-Token", token);
+        }
+        let request = request.header("Content-Type", "application/octet-stream");
+        let answer = request.body(text.to_owned()).send().unwrap();
+        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+        Answer { status, headers, text: answer.text().unwrap() }
+    }
+
     /// Makes a resource of networking-sfc; its id.
     pub fn create(&self, path: &str, attributes: &Value) -> String {
         let body = json!({ super::singular(path): attributes });

@@ -292,15 +292,19 @@ fn hosts_of_a_template_are_named_and_seen_by_whoever_operates_them_and_stay_for_
     let [owner, operator] = ["tenant", "operator"].map(|role| admin.with_role(role, "own", role));
     let group = owner.create("/v2.0/sfc/port_pair_groups", &json!({"name": "ids"}));
     let item = format!("/v1/functions/{group}");
-    let placed = json!({"runs": {"image": "ids"}, "on": [NODE]});
+    let placed = json!({"runs": {"external": "ids"}, "on": [NODE]});
     for method in ["PUT", "PATCH"] {
         let refused = owner.call(method, &item, Some(&json!({"template": placed})));
         assert_eq!(refused.status, 403, "{refused:?}");
         assert!(refused.text.contains("'on' names hosts"), "{refused:?}");
         for (said, part) in [
             (json!({"runs": {"command": ["ids"]}}), "'command' runs on hosts"),
-            (json!({"runs": {"image": "ids"}, "cpu_milli": 500}), "'cpu_milli'"),
-            (json!({"runs": {"image": "ids"}, "memory_mib": 64}), "'memory_mib'"),
+            (
+                json!({"runs": {"bundled": "ids"}, "door": "apart"}),
+                "'door: apart' starts processes on hosts",
+            ),
+            (json!({"runs": {"external": "ids"}, "cpu_milli": 500}), "'cpu_milli'"),
+            (json!({"runs": {"external": "ids"}, "memory_mib": 64}), "'memory_mib'"),
             (
                 json!({"runs": {"bundled": "monitor"}, "config": {"ipfix": "10.0.0.1:4739"}}),
                 "'ipfix' is sent to by hosts",
@@ -312,7 +316,7 @@ fn hosts_of_a_template_are_named_and_seen_by_whoever_operates_them_and_stay_for_
     }
     let told = operator.call("PATCH", &item, Some(&json!({"template": placed})));
     assert_eq!(told.json()["template"]["on"], json!([NODE]), "{told:?}");
-    let own = json!({"template": {"runs": {"image": "ids:2"}}});
+    let own = json!({"template": {"runs": {"external": "ids:2"}}});
     for answer in [
         owner.call("GET", &item, None),
         owner.call("GET", "/v1/functions", None),
@@ -324,5 +328,5 @@ fn hosts_of_a_template_are_named_and_seen_by_whoever_operates_them_and_stay_for_
     }
     let seen = operator.call("GET", &item, None).json();
     assert_eq!(seen["template"]["on"], json!([NODE]), "{seen}");
-    assert_eq!(seen["template"]["runs"], json!({"image": "ids:2"}), "{seen}");
+    assert_eq!(seen["template"]["runs"], json!({"external": "ids:2"}), "{seen}");
 }

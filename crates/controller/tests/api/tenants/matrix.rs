@@ -6,6 +6,7 @@ use crate::support::tokens::{Answer, Caller, start};
 use crate::support::{Controller, eventually};
 use catena_controller::{Access, Auth, Route, routes};
 use catena_model::Role;
+use catena_model::rule_set::RuleSetDigest;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,6 +49,11 @@ fn is_tenants(kind: &str) -> bool {
     !["extension", "link", "node", "token"].contains(&kind)
 }
 
+/// Is what it is about sent with it?
+fn is_sent(route: &Route) -> bool {
+    (route.method, route.path) == ("PUT", "/v1/rule-sets/{rule_set}")
+}
+
 /// May a role read the object that a route is about?
 fn may_look(route: &Route, role: Role) -> bool {
     let end = route.path.rfind('}').unwrap_or_default() + 1;
@@ -60,6 +66,8 @@ fn expected(route: &Route, role: Option<Role>, object: Object) -> Expected {
     let Access::Least(least) = route.access else { return Expected::Done };
     let Some(role) = role else { return Expected::Unauthenticated };
     let is_hidden = match object {
+        // What is known by what is in it is made by whoever sends that, whether it is there or not.
+        Object::Foreign | Object::Absent if is_sent(route) && role >= least => false,
         Object::None | Object::Own => false,
         // A draft is its maker's, and nobody else's.
         Object::Foreign if kind_of(route) == Some("draft") => true,
@@ -123,7 +131,11 @@ impl<'c> World<'c> {
         if object == Object::Absent {
             // Paths have numbers.
             let number = "999999".to_owned();
-            return if kind == "path" { number } else { uuid::Uuid::new_v4().to_string() };
+            return match kind {
+                "path" => number,
+                "rule_set" => digest_of(object),
+                _ => uuid::Uuid::new_v4().to_string(),
+            };
         }
         let known = self.made.borrow().get(&(kind, object)).cloned();
         known.unwrap_or_else(|| {
@@ -156,6 +168,7 @@ impl<'c> World<'c> {
                     "port_per_node",
                     "draft",
                     "watcher",
+                    "rule_set",
                 ];
                 let limits: Value =
                     kinds.iter().map(|kind| ((*kind).to_owned(), json!(-1))).collect();
@@ -171,6 +184,12 @@ impl<'c> World<'c> {
             "slice" => {
                 let slice = self.attributes(kind, maker, mark);
                 answer(maker.call("POST", "/v1/slices", Some(&slice)), "id")
+            }
+            "rule_set" => {
+                let path = format!("/v1/rule-sets/{}", digest_of(object));
+                let sent = maker.send(&path, rule_set_of(object));
+                assert_eq!(sent.status, 200, "{sent:?}");
+                digest_of(object)
             }
             "token" => answer(self.admin.call("POST", "/v1/tokens", Some(&self.token())), "id"),
             // Both APIs show the same objects.
@@ -255,6 +274,7 @@ impl<'c> World<'c> {
         let singular = plural.map(|plural| plural.trim_end_matches('s')).unwrap_or_default();
         match (route.method, route.path) {
             ("GET" | "DELETE", _) => None,
+            _ if is_sent(route) => None,
             (_, "/v1/slices" | "/v1/slices/{slice}") => {
                 let made = self.attributes("slice", maker, OWN_MARK);
                 Some(made)
@@ -282,6 +302,19 @@ impl<'c> World<'c> {
             _ => panic!("the matrix does not know what {route:?} takes: teach it here"),
         }
     }
+}
+
+/// A text that only one has, or nobody.
+fn rule_set_of(object: Object) -> &'static str {
+    match object {
+        Object::Foreign => FOREIGN_MARK,
+        Object::Own | Object::None => OWN_MARK,
+        Object::Absent => "nobody has sent this",
+    }
+}
+
+fn digest_of(object: Object) -> String {
+    RuleSetDigest::of(rule_set_of(object)).to_string()
 }
 
 /// A new draft of somebody's.
@@ -389,7 +422,10 @@ fn every_route_does_for_each_role_what_the_table_says_and_hides_what_is_foreign(
                     Expected::Done | Expected::NotFound => world.body(&route, &world.owner),
                     _ => None,
                 };
-                let answer = caller.call(route.method, &path, body.as_ref());
+                let answer = match is_sent(&route) {
+                    true => caller.send(&path, rule_set_of(object)),
+                    false => caller.call(route.method, &path, body.as_ref()),
+                };
                 let case = format!("{} {} as {role:?}, {object:?}", route.method, route.path);
                 if !judge(&route, expected, &answer) {
                     faults.push(format!("{case}: expected {expected:?}, got {answer:?}"));

@@ -50,6 +50,7 @@ struct Side {
 #[derive(Clone)]
 pub(crate) struct HopSums {
     hop: u16,
+    member: u8,
     instance: InstanceId,
     name: String,
     pub(crate) delivered: Volume,
@@ -66,6 +67,7 @@ impl HopSums {
         let ingress = local.ingress.filter(|_| !local.is_tap);
         Self {
             hop: local.hop,
+            member: local.member,
             instance: local.id,
             name: local.name.clone(),
             delivered: Volume::default(),
@@ -87,6 +89,7 @@ impl HopSums {
     fn export(&self) -> HopCounters {
         HopCounters {
             hop: self.hop,
+            member: self.member,
             instance: self.instance,
             name: self.name.clone(),
             delivered: self.delivered,
@@ -376,7 +379,8 @@ impl Side {
     ) {
         let mut old = std::mem::take(&mut self.hops);
         for local in path.into_iter().flat_map(|path| &path.local_instances) {
-            let same = |sums: &HopSums| sums.hop == local.hop && sums.instance == local.id;
+            let at = (local.hop, local.member, local.id);
+            let same = |sums: &HopSums| (sums.hop, sums.member, sums.instance) == at;
             let found = old.iter().position(same).map(|at| old.swap_remove(at));
             let fresh = HopSums::new(local, slots);
             self.hops.push(match found {

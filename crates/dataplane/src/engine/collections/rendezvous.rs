@@ -21,20 +21,19 @@ pub(crate) fn choose(
     flow_hash: u64,
     candidates: impl Iterator<Item = (u64, u32)>,
 ) -> Option<usize> {
-    let mut best: Option<(usize, u64, u32)> = None;
-    for (index, (seed, weight)) in candidates.enumerate() {
-        if weight == 0 {
-            continue;
-        }
-        let draw = negative_log2(mix(flow_hash ^ seed));
-        let is_better = best.is_none_or(|(_, least, its_weight)| {
-            u128::from(draw) * u128::from(its_weight) < u128::from(least) * u128::from(weight)
-        });
-        if is_better {
-            best = Some((index, draw, weight));
+    let draw = |seed| negative_log2(mix(flow_hash ^ seed));
+    let mut candidates = candidates.enumerate().filter(|(_, (_, weight))| *weight > 0);
+    let (mut best, (seed, mut its_weight)) = candidates.next()?;
+    // Whoever is alone wins without a draw.
+    let mut least = None;
+    for (index, (other, weight)) in candidates {
+        let to_beat = *least.get_or_insert_with(|| draw(seed));
+        let drawn = draw(other);
+        if u128::from(drawn) * u128::from(its_weight) < u128::from(to_beat) * u128::from(weight) {
+            (best, its_weight, least) = (index, weight, Some(drawn));
         }
     }
-    best.map(|(index, ..)| index)
+    Some(best)
 }
 
 /// −log2 of `number` / 2^64, with [`LOG_FRACTION_BITS`] binary places.

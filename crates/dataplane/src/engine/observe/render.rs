@@ -248,9 +248,11 @@ impl Renderer<'_> {
         let place = self.tables.positions.place(position);
         let path = self.tables.path(place.path);
         let local = path.local_instances.get(local as usize);
+        let member = local
+            .and_then(|local| self.tables.entries.members.get(&(path.id, place.hop, local.member)));
         ExplainAction::Judged {
             position: describe::position(self.tables, position),
-            function: path.entry.hops[usize::from(place.hop)].name.clone(),
+            function: member.map_or_else(String::new, |member| member.function.clone()),
             instance: local.map_or_else(String::new, |local| local.name.clone()),
             rules: rules.to_vec(),
             ends,

@@ -118,13 +118,17 @@ fn prepare(
         index += 1;
         let Step::Inside(visit) = vector[at].step else { continue };
         if !matches!(vector[at].view.network, Network::Ipv4 | Network::Ipv6) {
-            pass(&mut vector[at], context);
-        } else if functions.get(visit.function).is_some_and(Running::cuts) {
-            if vector[at].buffer.offload.segmentation.is_some() {
-                index = at + segmentation::segment(vector, at, room, context, |_, _, _| {});
-            } else if let Err(reason) = close(&mut vector[at]) {
-                vector[at].drop(reason);
+            while matches!(vector[at].step, Step::Inside(_)) {
+                pass(&mut vector[at], context);
             }
+        } else if vector[at].buffer.offload.segmentation.is_some() {
+            if functions.get(visit.function).is_some_and(Running::cuts) {
+                index = at + segmentation::segment(vector, at, room, context, |_, _, _| {});
+            }
+        } else if functions.get(visit.function).is_some_and(Running::closes)
+            && let Err(reason) = close(&mut vector[at])
+        {
+            vector[at].drop(reason);
         }
     }
 }
@@ -205,7 +209,7 @@ fn is_of_ends(patch: &Patch) -> bool {
     )
 }
 
-/// Puts a packet on the position behind its function.
+/// Puts a packet on the position behind its function, or before the next one of the same hop.
 fn pass(work: &mut Work, context: &mut Context<'_>) {
     let Step::Inside(visit) = work.step else { return };
     let Some((_, local)) = instance(&visit, context) else {
@@ -224,6 +228,13 @@ fn pass(work: &mut Work, context: &mut Context<'_>) {
     }
     if is_addressed_to(work, local, context) {
         readdress(work);
+    }
+    if !matches!(work.step, Step::Inside(_)) {
+        return;
+    }
+    if let Some(function) = local.next {
+        work.step = Step::Inside(InsideVisit { function, local: visit.local + 1, ..visit });
+        return;
     }
     let network = local.egress.and_then(|port| context.tables.port(port).addressed_in());
     let position = encap::next(&context.tables.positions, visit.position);
@@ -248,7 +259,9 @@ fn readdress(work: &mut Work) {
 /// The same, or its end there.
 fn settle(work: &mut Work, ends: Option<DropReason>, context: &mut Context<'_>) {
     pass(work, context);
-    if let Some(reason) = ends.filter(|_| matches!(work.step, Step::Passed { .. })) {
+    if let Some(reason) =
+        ends.filter(|_| matches!(work.step, Step::Passed { .. } | Step::Inside(_)))
+    {
         work.drop(reason);
     }
 }
@@ -341,7 +354,7 @@ fn patch<'p>(work: &mut Work, patches: impl IntoIterator<Item = &'p Patch>, seed
 }
 
 fn replace(work: &mut Work, bytes: &[u8], seed: u64) {
-    if !work.buffer.fill(bytes) {
+    if work.buffer.offload.segmentation.is_some() || !work.buffer.fill(bytes) {
         return work.drop(DropReason::FunctionFailed);
     }
     work.buffer.offload = Offload::default();

@@ -1,7 +1,8 @@
 //! The bundled functions that run inside: their values, and what they have left behind of one batch. Knows how a
-//! value takes over from another of its instance; refuses to know packets' ways.
+//! value takes over from another of its instance, and from one of a former data plane; refuses to know packets' ways.
 
 use super::function_messages::{FunctionMessage, FunctionMessages, Sender};
+use super::function_state::{HandOut, RememberedState, StateChange};
 use crate::engine::tables::bundles::{Bundle, Bundles};
 use crate::engine::vector::Work;
 use catena_model::account::{FunctionCounters, MessageCounters, RuleHits};
@@ -54,6 +55,11 @@ impl Running {
         self.function.profile().wants_wire_packets()
     }
 
+    /// Is its checksum to be finished, if it is no super-frame?
+    pub(crate) fn closes(&self) -> bool {
+        self.function.profile().wants_checksums()
+    }
+
     /// Do these outcomes of so many packets keep to the profile? Counts what they tell, and takes their messages.
     pub(crate) fn checked(
         &mut self,
@@ -76,17 +82,23 @@ impl Running {
         self.bundle.key.0 == instance
     }
 
-    /// Takes over what another value of the instance knows: all of it, or what has changed since it did so last.
-    fn follow(&mut self, other: &mut Self, all: bool) {
+    /// Takes over what another value of the instance knows: all of it, or what has changed since it did so last, which
+    /// is answered.
+    fn follow(&mut self, other: &mut Self, all: bool) -> Vec<StateEntry> {
         let mut entries: Vec<StateEntry> = Vec::new();
         other.function.export(all, &mut entries);
-        self.function.import(&entries);
-        // Both know the same now: what was taken over is nothing to be told again.
-        entries.clear();
-        self.function.export(false, &mut entries);
+        self.take_over(&entries);
         self.errors = other.errors.clone();
         self.errors_withheld = other.errors_withheld;
         (self.events, self.messages) = (other.events, other.messages.clone());
+        entries
+    }
+
+    /// Takes over what others know, which is then nothing to be told again. Answers how much of it.
+    fn take_over(&mut self, entries: &[StateEntry]) -> usize {
+        let taken = self.function.import(entries);
+        self.function.export(false, &mut Vec::new());
+        taken
     }
 
     fn export(&self) -> FunctionCounters {
@@ -127,6 +139,9 @@ pub(crate) struct Functions {
     running: Vec<Option<Running>>,
     /// Of each instance with several values: the one that was asked last, which knows all that there is to know.
     newest: BTreeMap<InstanceId, u32>,
+    /// What instances remembered in a former data plane: whoever takes it up first has it.
+    remembered: RememberedState,
+    hand_out: HandOut,
     elapsed_ns: u64,
     /// What of functions' time was over when the engine's began.
     began_ns: u64,
@@ -147,9 +162,11 @@ impl fmt::Debug for Functions {
 }
 
 impl Functions {
-    /// None yet; so much of their time is over when the engine's begins.
-    pub(crate) fn new(began_ns: u64) -> Self {
-        Self { began_ns, ..Self::default() }
+    /// None yet; so much of their time is over when the engine's begins. `keeping`: what is remembered of before, where
+    /// somebody keeps what they remember.
+    pub(crate) fn new(began_ns: u64, keeping: Option<RememberedState>) -> Self {
+        let hand_out = HandOut::new(keeping.is_some());
+        Self { began_ns, hand_out, remembered: keeping.unwrap_or_default(), ..Self::default() }
     }
 
     /// What time it is for them.
@@ -180,6 +197,7 @@ impl Functions {
             let Some(bundle) = bundle.as_ref().filter(|_| !is_there) else { continue };
             let Some(mut fresh) = Running::start(bundle) else { continue };
             let instance = bundle.key.0;
+            self.hand_out.begin_anew(instance);
             let newest = self.newest.get(&instance).copied();
             let all = self.running.iter_mut().flatten();
             let mut others: Vec<&mut Running> = all.filter(|one| one.is_of(instance)).collect();
@@ -188,13 +206,18 @@ impl Functions {
             if known < others.len() {
                 let other = others.swap_remove(known);
                 // With a third, what one of them is told must not be new to nobody else.
-                others.into_iter().for_each(|one| one.follow(other, true));
-                fresh.follow(other, true);
+                for one in others.into_iter().chain([&mut fresh]) {
+                    one.follow(other, true);
+                }
             } else {
                 let gone = left.iter_mut().filter(|(_, one)| one.is_of(instance));
                 // The newest of them, where there are several.
                 if let Some((_, other)) = gone.max_by_key(|(number, _)| Some(*number) == newest) {
                     fresh.follow(other, true);
+                } else if let Some(entries) = self.remembered.remove(&instance) {
+                    let taken = fresh.take_over(&entries);
+                    let (all, function) = (entries.len(), fresh.name());
+                    tracing::info!(function, taken, all, "it remembers what it did before");
                 }
             }
             fresh.number = u32::try_from(number).unwrap_or(u32::MAX);
@@ -206,10 +229,19 @@ impl Functions {
             let instance = gone.bundle.key.0;
             if self.newest.get(&instance) == Some(&number) {
                 self.newest.remove(&instance);
+                self.hand_out.begin_anew(instance);
                 let all = self.running.iter_mut().flatten();
-                all.filter(|one| one.is_of(instance)).for_each(|one| one.follow(&mut gone, true));
+                for one in all.filter(|one| one.is_of(instance)) {
+                    one.follow(&mut gone, true);
+                }
             }
         }
+        if !self.is_empty() {
+            // What the first program has not taken up belongs to nobody any more.
+            self.remembered.clear();
+        }
+        let running = &self.running;
+        self.hand_out.line_up(|id| running.iter().flatten().any(|one| one.is_of(*id)));
         self.note_siblings();
     }
 
@@ -243,8 +275,65 @@ impl Functions {
         if let Ok([one, other]) = self.running.get_disjoint_mut([number, former])
             && let (Some(one), Some(other)) = (one, other)
         {
-            one.follow(other, are_several);
+            let entries = one.follow(other, are_several);
+            match are_several {
+                true => self.hand_out.begin_anew(instance),
+                false => self.hand_out.note(instance, entries),
+            }
         }
+    }
+
+    /// What instances remember that has not been handed out: a portion of it, about once a second. `is_last`: all
+    /// of it, now.
+    pub(crate) fn take_state(&mut self, now_ns: u64, is_last: bool) -> Vec<StateChange> {
+        if self.hand_out.is_due(now_ns) {
+            self.begin_hand_out(now_ns);
+        }
+        self.tell_portion();
+        if is_last && self.hand_out.is_on() {
+            while self.hand_out.is_under_way() {
+                self.tell_portion();
+            }
+            // What has changed since its turn came.
+            self.begin_hand_out(now_ns);
+            while self.hand_out.is_under_way() {
+                self.tell_portion();
+            }
+        }
+        self.hand_out.take_ready()
+    }
+
+    fn begin_hand_out(&mut self, now_ns: u64) {
+        let instances = self.running.iter().flatten().map(|running| running.bundle.key.0);
+        self.hand_out.begin(now_ns, instances.collect());
+    }
+
+    /// Does somebody wait for more of it?
+    pub(crate) const fn is_handing_out(&self) -> bool {
+        self.hand_out.is_under_way()
+    }
+
+    fn tell_portion(&mut self) {
+        let Some(instance) = self.hand_out.next() else { return };
+        let newest = self.newest.get(&instance).copied();
+        let all = self.running.iter_mut().flatten().filter(|one| one.is_of(instance));
+        let is_newest = |one: &&mut Running| newest.is_none_or(|newest| newest == one.number);
+        let (mut values, others): (Vec<_>, Vec<_>) = all.partition(is_newest);
+        let Some(running) = values.pop() else { return self.hand_out.pass_over() };
+        let mut entries = Vec::new();
+        let portion = self.hand_out.portion(running.number);
+        let is_more = running.function.export_portion(portion, &mut entries);
+        // What it has told is nothing that it would tell the others.
+        for other in others {
+            other.take_over(&entries);
+        }
+        self.hand_out.take(entries, is_more);
+    }
+
+    /// Everything that is remembered is to be handed out with the next.
+    pub(crate) fn tell_anew(&mut self) {
+        let instances = self.running.iter().flatten().map(|running| running.bundle.key.0);
+        instances.for_each(|instance| self.hand_out.begin_anew(instance));
     }
 
     pub(crate) fn get(&self, number: u32) -> Option<&Running> {

@@ -11,6 +11,7 @@ pub(crate) mod flow_cache;
 pub(crate) mod flushes;
 pub(crate) mod fragments;
 pub(crate) mod function_messages;
+pub(crate) mod function_state;
 pub(crate) mod functions;
 pub(crate) mod health;
 pub(crate) mod in_flight;

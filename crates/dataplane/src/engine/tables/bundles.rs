@@ -114,8 +114,14 @@ impl Bundles {
         for member in entries.members.values() {
             let path = entries.paths.get(&member.path);
             let hop = path.and_then(|path| path.hops.get(usize::from(member.hop)));
-            for instance in hop.into_iter().flat_map(|hop| &hop.instances) {
-                if instance.node == *node {
+            let Some(hop) = hop else { continue };
+            if hop.instances.len() != member.instances.len() {
+                let why = "the program names other instances of it than of its hop".to_owned();
+                let (function, path) = (member.function.clone(), member.path);
+                return Err(CompileError::Function { function, path, why });
+            }
+            for (entry, instance) in hop.instances.iter().zip(&member.instances) {
+                if entry.node == *node {
                     let key = (instance.id, member.configuration);
                     needed.insert(key, (&instance.name, member.path));
                 }

@@ -159,6 +159,11 @@ impl Tables {
         self.bundles.iter().any(|bundle| bundle.key.0 == instance)
     }
 
+    /// The instances that run inside here.
+    pub fn functions(&self) -> impl Iterator<Item = InstanceId> {
+        self.bundles.iter().map(|bundle| bundle.key.0)
+    }
+
     /// Makes the functions that run inside ahead, one of each for each engine: who makes tables has time to.
     pub fn prepare_functions(&self, engines: usize) {
         self.bundles.iter().for_each(|bundle| bundle.prepare(engines));

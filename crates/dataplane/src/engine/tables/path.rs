@@ -117,10 +117,15 @@ impl PathTable {
 #[derive(Clone, Debug)]
 pub(crate) struct LocalInstance {
     pub(crate) hop: u16,
+    /// Its place among the functions of that hop.
+    pub(crate) member: u8,
     pub(crate) id: InstanceId,
     pub(crate) name: String,
     pub(crate) ingress: Option<PortIndex>,
     pub(crate) egress: Option<PortIndex>,
+    /// The function that is asked behind it, at the same hop: that of the local instance that comes next. None: the
+    /// packet is behind the hop.
+    pub(crate) next: Option<u32>,
     /// It gets copies, and gives nothing back.
     pub(crate) is_tap: bool,
     /// Index into the watched instances; none: it is not probed.
@@ -199,7 +204,7 @@ pub(crate) struct InstanceTable {
     pub(crate) seed: u64,
     pub(crate) weight: u32,
     pub(crate) place: InstancePlace,
-    /// The function that it is, where it runs inside; none: it is reached by its ports.
+    /// The function that it is, where it runs inside, or the first one of several; none: it is reached by its ports.
     pub(crate) inside: Option<Inside>,
     /// Index into the watched instances of this node.
     pub(crate) watch: Option<u32>,

@@ -143,10 +143,11 @@ fn cross(count: usize) {
     let parts = WorkerPoolParts {
         workers: NonZeroUsize::new(count).unwrap(),
         own_cores: Vec::new(),
+        remembered: None,
         are_confined: false,
     };
     let config = EngineConfig::new(NodeName::new("host1").unwrap());
-    let mut workers = WorkerPool::start(&config, &parts).unwrap();
+    let mut workers = WorkerPool::start(&config, parts).unwrap();
     change(&mut workers, 1);
     let attach = |port| {
         let (near, far) = LocalPort::pair(UNDER_WAY_MAX as usize).unwrap();

@@ -27,4 +27,12 @@ impl Worker {
             self.reports.send(Report::FunctionMessages(messages));
         }
     }
+
+    /// Has what functions remember written down.
+    pub(super) fn report_function_state(&mut self) {
+        let changes = self.engine.take_function_state(false);
+        if !changes.is_empty() {
+            self.reports.tell_state(changes);
+        }
+    }
 }

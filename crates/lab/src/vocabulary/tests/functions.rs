@@ -7,7 +7,7 @@ name: guarded
 hosts: {h1: {programs: [{command: [nfcapd, -p, 4739], ready: udp 4739, package: nfdump}]}, h2: {}}
 switches: [s1]
 links: [h1-s1, h2-s1]
-networks: {a: {cidrs: [10.0.0.0/24]}}
+networks: {a: {cidrs: [10.0.0.0/24]}, c: {cidrs: [10.3.0.0/24]}}
 endpoints:
   S: {on: h1, networks: [a]}
   D: {on: h2, networks: [a], programs: [{command: [nginx, -p, '${results}', -c, '${lab}/nginx.conf'], ready: tcp 80}]}
@@ -40,7 +40,7 @@ fn read(text: &str) -> std::result::Result<(Lab, String), String> {
 fn bundled_functions_have_their_rules_from_beside_the_file_and_no_namespace() {
     let (lab, _) = read(WITH_BUNDLED).unwrap();
     let edge = lab.bundled.get("edge").unwrap();
-    assert_eq!((edge.kind.as_str(), edge.on.as_str()), ("firewall", "h2"));
+    assert_eq!((edge.kind(), edge.on.as_str()), ("firewall", "h2"));
     let told = serde_json::json!({"name": "edge.iptables", "text": "*filter"});
     assert_eq!(edge.config.get("file"), Some(&told));
     assert_eq!(lab.functions.names().collect::<Vec<_>>(), ["v1"]);
@@ -100,7 +100,22 @@ fn each_mistake_about_bundled_functions_and_programs_is_told_with_the_remedy() {
         (
             "config: {file: edge.iptables}",
             "routes: {a: a}",
-            "functions.edge.routes: 'edge' is bundled, and has no namespace",
+            "functions.edge.routes: 'edge' is run by its host, and has no namespace of the lab",
+        ),
+        (
+            "config: {file: edge.iptables}",
+            "command: [sleep, 1]",
+            "functions.edge.command: is what another function runs",
+        ),
+        (
+            "bundled: firewall, config: {file: edge.iptables}",
+            "command: [sleep, 1], door: apart",
+            "functions.edge.door: is for bundled functions",
+        ),
+        (
+            v1,
+            "v1: {on: h1, networks: [a], routes: {a: a}, instances: 2}",
+            "functions.v1.instances: is for functions that hosts run",
         ),
         (
             "networks: [a]}\n  ids",
@@ -143,6 +158,26 @@ fn each_mistake_about_bundled_functions_and_programs_is_told_with_the_remedy() {
             "check[0]: cannot be told from what 'edge' of the same chain ends on the same host",
         ),
         (
+            "S: {on: h1, networks: [a]}",
+            "S: {on: h1, networks: [a], routes: {c: v1}}",
+            "endpoints.S.routes.c: no bundled function is named 'v1'; name one of edge, ids",
+        ),
+        (
+            "S: {on: h1, networks: [a]}",
+            "S: {on: h1, networks: [a], routes: {c: edge}}",
+            "'edge' does not lead from 'S' to 'c'; give it a port in both networks",
+        ),
+        (
+            "S: {on: h1, networks: [a]}",
+            "S: {on: h1, networks: [a], routes: {a: edge}}",
+            "endpoints.S.routes.a: 'S' is on network 'a' itself",
+        ),
+        (
+            v1,
+            "v1: {on: h1, networks: [a], routes: {a: a}, on_failure: block}",
+            "functions.v1.on_failure: is for functions that hosts run",
+        ),
+        (
             "ready: tcp 80",
             "ready: http",
             "endpoints.D.programs[0].ready: 'http' is no sign; write 'tcp 80'",
@@ -168,4 +203,78 @@ fn each_mistake_about_bundled_functions_and_programs_is_told_with_the_remedy() {
         assert!(problem.contains(expected), "{to}: {problem:?}");
     }
     assert!(told(&format!("{GOOD}check: [expected]\n")).contains("is about programs of traffic"));
+}
+
+const COMPARED: &str = "\
+name: compared
+hosts: {h1: {}, h2: {}}
+switches: [s1]
+links: [h1-s1, h2-s1]
+networks: {a: {cidrs: [10.0.0.0/24]}}
+endpoints: {S: {on: h1, networks: [a]}, D: {on: h2, networks: [a]}}
+functions:
+  edge: {bundled: firewall, config: {file: edge.iptables}, on: h2, networks: [a]}
+  other: {bundled: firewall, door: apart, config: {file: edge.iptables}, on: h2, networks: [a]}
+  ids: {bundled: ids, config: {file: web.rules}, on: h1, networks: [a]}
+chains:
+  - {name: one, source: S, destination: D, classify: tcp dport 80-81, through: [edge, ids], symmetric: true}
+  - {name: two, source: S, destination: D, classify: tcp dport 90, through: [other], symmetric: true}
+traffic:
+  - {tool: program, chain: one, from: S, times: 2, command: [curl, 'http://${D}/']}
+  - {tool: program, chain: two, from: S, times: 2, command: [curl, 'http://${D}:90/']}
+capture: {at: [S, D]}
+check: [verdicts edge, same_as two one]
+";
+
+#[test]
+fn what_is_compared_is_read_with_all_that_it_takes() {
+    let (lab, _) = read(COMPARED).unwrap();
+    let ports: Vec<_> = lab.chains.iter().map(ports_of).collect();
+    assert_eq!(ports, [80..=81, 90..=90]);
+    let (edge, ids) = (lab.bundled.get("edge").unwrap(), lab.bundled.get("ids").unwrap());
+    assert_eq!(rules_of(edge), Some(("edge.iptables", "*filter")));
+    assert!(tells(ids) && !tells(edge) && counts_what_ends(edge));
+    assert_eq!(chains_with(&lab, "ids").map(|chain| &*chain.name).collect::<Vec<_>>(), ["one"]);
+}
+
+#[test]
+fn a_chain_to_an_address_ends_at_whoever_it_stands_for() {
+    let one = "source: S, destination: D, classify: tcp dport 80-81";
+    for (said, is_right) in [
+        ("source: S, classify: tcp dst 10.0.0.200 dport 80-81", true),
+        ("source: S, classify: tcp dport 80-81", false),
+        ("destination: D, classify: tcp dst 10.0.0.200", false),
+    ] {
+        let text = COMPARED.replacen(one, said, 1).replacen("verdicts edge, ", "", 1);
+        assert_eq!(read(&text).is_ok(), is_right, "{said}");
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_is_told_with_the_remedy() {
+    for (from, to, expected) in [
+        ("verdicts edge", "verdicts ids", "'ids' is no firewall with rules from a file"),
+        (
+            "verdicts edge",
+            "verdicts v1",
+            "no bundled function is named 'v1'; name one of edge, other",
+        ),
+        ("[edge, ids]", "[other, edge]", "'other' of chain 'one' may end packets, too"),
+        ("tcp dport 80-81", "icmp", "chain 'one' takes more than TCP, or UDP"),
+        ("tcp dport 80-81", "tcp sport 80", "classifies by source_port"),
+        ("at: [S, D]", "at: [S]", "there is none at 'D'; add capture: {at: [S, D]}"),
+        ("same_as two one", "same_as two three", "no chain is named 'three'; name one of one, two"),
+        ("same_as two one", "same_as two two", "compares a chain with itself"),
+        ("chain: two, from", "chain: one, from", "no program of traffic is for chain 'two'"),
+        (
+            "times: 2, command: [curl, 'http://${D}:90",
+            "times: 3, command: [curl, 'http://${D}:90",
+            "is not run as often",
+        ),
+        ("capture: {at", "sweep: {chain: [one]}\ncapture: {at", "leave out sweep.chain"),
+    ] {
+        assert!(COMPARED.contains(from), "{from}");
+        let problem = read(&COMPARED.replacen(from, to, 1)).map(drop).unwrap_err();
+        assert!(problem.contains(expected), "{to}: {problem:?}");
+    }
 }

@@ -99,7 +99,8 @@ impl Trail {
                 self.visits.push(chosen.clone());
             }
             // What runs inside is visited, and left, in one step.
-            ExplainAction::Judged { instance, .. } => {
+            ExplainAction::Judged { function, instance, .. } => {
+                chosen.function.clone_from(function);
                 chosen.instance.clone_from(instance);
                 self.visits.push(chosen.clone());
                 self.returns += 1;
@@ -134,8 +135,8 @@ fn path_after(action: &ExplainAction) -> Option<PathId> {
 
 /// The functions that probes must visit.
 fn names<'r>(sent: &Sent<'r>) -> Vec<&'r str> {
-    let through = sent.record.hops.iter().filter(|hop| hop.kind == HopKind::Through);
-    through.map(|hop| hop.name.as_str()).collect()
+    let through = sent.record.functions().filter(|one| one.kind == HopKind::Through);
+    through.map(|one| one.name).collect()
 }
 
 /// How long the small probes took that passed as they should, in nanoseconds; those whose ends have one clock.

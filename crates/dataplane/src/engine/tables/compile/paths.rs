@@ -12,6 +12,8 @@ use crate::engine::tables::path::{
     HopTable, Inside, InstancePlace, InstanceTable, LocalInstance, PathTable, WatchedInstance,
 };
 use crate::engine::tables::port::{BareShare, PortShare, Sharer};
+use catena_model::bundle::{MemberEntry, MemberInstance};
+use catena_model::entry::Entries;
 use catena_model::id::{InstanceId, NetworkId, PortId};
 use catena_model::limits::{CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX};
 use catena_model::program::{HopEntry, HopKind, InstanceEntry, PathEntry};
@@ -91,7 +93,7 @@ impl Following<'_> {
         let sharer = self.sharer(&entry);
         self.count_shares(sharer, &shares, false);
         let Tables { names, node, .. } = &mut self.next;
-        for name in named(&entry, node) {
+        for name in named(&entry, node, &self.former.entries) {
             names.unname(name, Referrer::Path(id));
         }
         for visit in visits(&entry, node, names, true) {
@@ -137,7 +139,7 @@ impl Following<'_> {
         };
         self.changed.paths.insert(index);
         let Tables { names, node, .. } = tables;
-        for name in named(entry, node) {
+        for name in named(entry, node, self.entries) {
             names.name(name, Referrer::Path(*id));
         }
         for visit in visits(entry, node, names, false) {
@@ -261,11 +263,23 @@ impl Following<'_> {
 }
 
 /// What a path names that it has to be made anew for.
-fn named(entry: &PathEntry, node: &NodeName) -> BTreeSet<Name> {
+fn named(entry: &PathEntry, node: &NodeName, entries: &Entries) -> BTreeSet<Name> {
     let instances = entry.hops.iter().flat_map(|hop| &hop.instances);
     let here = instances.filter(|one| one.node == *node);
     let ports = here.flat_map(|one| [Name::Port(one.ingress), Name::Port(one.egress)]);
-    ports.chain([Name::Network(entry.destination)]).collect()
+    let members = (0..).zip(&entry.hops).flat_map(|(number, hop)| {
+        let own = members_of(entries, entry.id, number);
+        let instances = own.flat_map(|member| hop.instances.iter().zip(&member.instances));
+        let here = instances.filter(|(one, _)| one.node == *node);
+        here.flat_map(|(_, one)| [Name::Port(one.ingress), Name::Port(one.egress)])
+    });
+    ports.chain(members).chain([Name::Network(entry.destination)]).collect()
+}
+
+/// The bundled functions at a hop, as packets come by.
+fn members_of(entries: &Entries, path: PathId, hop: u16) -> impl Iterator<Item = &MemberEntry> {
+    let range = (path, hop, 0)..=(path, hop, u8::MAX);
+    entries.members.range(range).map(|(_, member)| &**member)
 }
 
 /// Where instances of this node that are probed are on a path: what a tap gets does not come back,
@@ -346,10 +360,11 @@ fn senders(entry: &PathEntry, names: &Names) -> Vec<Option<Box<[NodeIndex]>>> {
 fn hop_table(number: u16, hop: &HopEntry, tables: &Tables, path: &mut PathTable) -> HopTable {
     let Tables { names, node, .. } = tables;
     let mut instances = Vec::with_capacity(hop.instances.len());
-    for entry in &hop.instances {
+    for (place, entry) in hop.instances.iter().enumerate() {
         let is_here = entry.node == *node;
         let (ingress, egress) = (names.port(entry.ingress), names.port(entry.egress));
-        let inside = inside(number, entry, tables, path.id).filter(|_| is_here);
+        let asked = if is_here { asked((number, place), tables, path.id) } else { Vec::new() };
+        let inside = asked.first().map(|first| first.inside);
         let has_ports = ingress.is_some() && egress.is_some();
         let is_probed = is_here && is_watched(hop) && has_ports && inside.is_none();
         let watch = names.watches.get(&entry.id).copied().filter(|_| is_probed);
@@ -370,19 +385,22 @@ fn hop_table(number: u16, hop: &HopEntry, tables: &Tables, path: &mut PathTable)
             inside,
             watch,
         });
-        if is_here {
-            let shares = shares((hop, inside.is_some()), entry, names, path);
+        if is_here && asked.is_empty() {
+            let shares = shares(hop, entry, names, path);
             path.shares.extend(shares);
             path.local_instances.push(LocalInstance {
                 hop: number,
+                member: 0,
                 id: entry.id,
                 name: entry.name.clone(),
                 ingress,
                 egress,
+                next: None,
                 is_tap: hop.kind == HopKind::Tap,
                 watch,
             });
         }
+        stand_together(number, &asked, (hop, names), path);
     }
     HopTable {
         kind: hop.kind,
@@ -394,20 +412,59 @@ fn hop_table(number: u16, hop: &HopEntry, tables: &Tables, path: &mut PathTable)
     }
 }
 
-/// The function that an instance is at a hop, where it runs inside.
-fn inside(hop: u16, one: &InstanceEntry, tables: &Tables, path: PathId) -> Option<Inside> {
-    let member = tables.entries.members.get(&(path, hop, 0))?;
-    let function = tables.bundles.number(&(one.id, member.configuration))?;
-    Some(Inside { function, is_backward: member.is_backward })
+/// An instance inside that is asked at a hop.
+struct Asked<'t> {
+    member: &'t MemberEntry,
+    instance: &'t MemberInstance,
+    inside: Inside,
+}
+
+/// The instances inside that stand together at a place of a hop of this node, as packets come by. None, unless all are
+/// there.
+fn asked<'t>((hop, place): (u16, usize), tables: &'t Tables, path: PathId) -> Vec<Asked<'t>> {
+    let one = |member: &'t MemberEntry| -> Option<Asked<'t>> {
+        let MemberEntry { instances, configuration, is_backward, .. } = member;
+        let instance = instances.get(place)?;
+        let function = tables.bundles.number(&(instance.id, *configuration))?;
+        Some(Asked { member, instance, inside: Inside { function, is_backward: *is_backward } })
+    };
+    members_of(&tables.entries, path, hop).map(one).collect::<Option<_>>().unwrap_or_default()
+}
+
+/// Adds instances inside that stand together, and what they want of their ports.
+fn stand_together(
+    number: u16,
+    asked: &[Asked<'_>],
+    (hop, names): (&HopEntry, &Names),
+    path: &mut PathTable,
+) {
+    let behind = asked.iter().skip(1).map(Some).chain([None]);
+    for (Asked { member, instance, .. }, next) in asked.iter().zip(behind) {
+        let [ingress, egress] = [instance.ingress, instance.egress].map(|port| names.port(port));
+        let share = |port| PortShare {
+            port,
+            speaks: None,
+            reaches: path.destination,
+            siblings: [ingress, egress],
+            bare: None,
+        };
+        path.shares.extend([share(instance.ingress), share(instance.egress)]);
+        path.local_instances.push(LocalInstance {
+            hop: number,
+            member: member.member,
+            id: instance.id,
+            name: instance.name.clone(),
+            ingress,
+            egress,
+            next: next.map(|next| next.inside.function),
+            is_tap: hop.kind == HopKind::Tap,
+            watch: None,
+        });
+    }
 }
 
 /// What an instance of this node wants of its ports. `path`: as far as it is made.
-fn shares(
-    (hop, is_inside): (&HopEntry, bool),
-    one: &InstanceEntry,
-    names: &Names,
-    path: &PathTable,
-) -> [PortShare; 2] {
+fn shares(hop: &HopEntry, one: &InstanceEntry, names: &Names, path: &PathTable) -> [PortShare; 2] {
     let siblings = [names.port(one.ingress), names.port(one.egress)];
     let into = PortShare {
         port: one.ingress,
@@ -416,7 +473,7 @@ fn shares(
         siblings,
         bare: None,
     };
-    let is_bare = one.speaks.is_none() && hop.kind == HopKind::Through && !is_inside;
+    let is_bare = one.speaks.is_none() && hop.kind == HopKind::Through;
     let is_known = |share: &PortShare| share.port == one.egress && share.bare.is_some();
     let bare = is_bare.then(|| BareShare {
         is_first: !path.shares.iter().any(is_known),

@@ -1,6 +1,7 @@
 //! What was seen of probes, and the line for people.
 
 use super::*;
+use catena_model::bundle::{Configuration, ConfigurationId, Member};
 use catena_model::explain::{
     ExplainAction, FlowShare, FrameBytes, Header, Place, Position, WrittenMacs,
 };
@@ -10,6 +11,7 @@ use catena_model::resource::{Encapsulation, FailurePolicy};
 use catena_model::setup::Setup;
 use catena_model::{BlueprintNumber, PathId};
 use catena_plan::{Direction, PathPhase, SliceReach};
+use std::sync::Arc;
 use uuid::Uuid;
 
 const FUNCTIONS: [&str; 2] = ["firewall", "ids"];
@@ -117,6 +119,10 @@ fn sound() -> Vec<(&'static str, Vec<ExplainAction>)> {
 
 /// The lines about two small probes and a large one that all met the same.
 fn lines(met: &[(&str, Vec<ExplainAction>)]) -> Vec<(bool, String)> {
+    lines_of(&record(), met)
+}
+
+fn lines_of(record: &PathRecord, met: &[(&str, Vec<ExplainAction>)]) -> Vec<(bool, String)> {
     let mut seen = Seen::new();
     for (name, actions) in met {
         let sightings = (1..=3).flat_map(|probe| {
@@ -124,11 +130,11 @@ fn lines(met: &[(&str, Vec<ExplainAction>)]) -> Vec<(bool, String)> {
         });
         seen.insert(node(name), sightings.collect());
     }
-    let (record, entry) = (record(), node("host1"));
+    let entry = node("host1");
     let sent = Sent {
         way: "path 42".into(),
         path: PathId(42),
-        record: &record,
+        record,
         node: &entry,
         small: 1..3,
         large: 3,
@@ -170,6 +176,43 @@ fn a_sound_chain_is_two_good_lines() {
             (true, "path 42: a 1514 B frame, the largest of its network, passes".to_owned()),
         ]
     );
+}
+
+/// The same functions as one hop, inside the data plane of host1, of which a probe met some.
+fn beside(met: &[&str]) -> Vec<(bool, String)> {
+    let mut record = record();
+    record.hops.truncate(1);
+    record.hops[0].name = FUNCTIONS.join(", ");
+    let member = |(member, name): (u8, &&str)| Member {
+        hop: 0,
+        member,
+        function: (*name).to_owned(),
+        id: ConfigurationId([0; 32]),
+        configuration: Arc::new(Configuration { kind: (*name).to_owned(), config: "{}".into() }),
+        instances: Vec::new(),
+    };
+    record.members = (0..).zip(&FUNCTIONS).map(member).collect();
+    let mut first = sound().remove(0).1;
+    first.truncate(1);
+    first.push(visit(&record.hops[0].name, 255)[0].clone());
+    let position = Position { path: PathId(42), index: 255 };
+    first.extend(met.iter().map(|name| ExplainAction::Judged {
+        position,
+        function: (*name).to_owned(),
+        instance: format!("{name}-1"),
+        rules: Vec::new(),
+        ends: None,
+        becomes: None,
+    }));
+    first.push(sound().remove(1).1.pop().unwrap());
+    lines_of(&record, &[("host1", first)])
+}
+
+#[test]
+fn functions_that_are_one_hop_are_visited_one_by_one() {
+    assert_eq!(beside(&FUNCTIONS), lines(&sound()));
+    let missed = beside(&FUNCTIONS[..1]);
+    assert!(missed.len() == 1 && !missed[0].0, "{missed:?}");
 }
 
 #[test]

@@ -1,14 +1,18 @@
-//! The instances of functions that come with Catena: made, kept and removed as a template says, in the words of
-//! ports and pairs that everybody else uses for theirs. Knows names and places; refuses to know what a function does.
+//! The instances of functions that data planes and agents run: made, kept and removed as a template says, in the
+//! words of ports and pairs that everybody else uses for theirs. Knows names and places; refuses to know what a
+//! function does.
 
 use super::networking_sfc::{
-    InsidePort, PortRefusal, inside_port, named_addresses, user_beside_pairs,
+    MadePort, PortRefusal, is_made, made_port, named_addresses, user_beside_pairs,
 };
 use super::quotas::Quotas;
 use crate::declared::Draft;
 use catena_model::id::{InstanceId, NetworkId, PortId};
+use catena_model::instance::{self, Door, EGRESS_INTERFACE, INGRESS_INTERFACE};
+use catena_model::limits::FUNCTION_CONFIG_BYTES_MAX;
 use catena_model::resource::{
-    Attachment, Conduct, FunctionTemplate, Instance, Label, Port, Runs, ServiceFunction,
+    Attachment, Conduct, FunctionTemplate, Instance, InterfaceRef, Label, NamespaceRef, Port, Runs,
+    ServiceFunction,
 };
 use catena_model::{NodeName, ProjectId};
 use catena_nf::registry::{self, Bundled, ConfigError, Surroundings, Translations};
@@ -17,13 +21,13 @@ use catena_store::StoreError;
 use serde_json::{Map, Value};
 use std::fmt::Display;
 use std::net::IpAddr;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use uuid::Uuid;
 
 /// Networks that ports of an instance may be in: that by which packets come, and that by which they go.
 const NETWORKS_MAX: usize = 2;
 
-/// Whose turn it is to have a function made that is thrown away again.
+/// Of those who have functions made.
 static TURN: Semaphore = Semaphore::const_new(1);
 
 /// Why it cannot be arranged.
@@ -48,11 +52,8 @@ fn wrong(what: impl Display) -> Refusal {
 }
 
 /// Is it an instance that was made here?
-pub(super) fn is_inside(intent: &IndexedIntent, instance: &Instance) -> bool {
-    [instance.ingress, instance.egress].iter().any(|port| {
-        let port = intent.ports.get(port);
-        port.is_some_and(|port| port.attachment == Some(Attachment::Inside))
-    })
+fn was_made(intent: &IndexedIntent, instance: &Instance) -> bool {
+    [instance.ingress, instance.egress].iter().any(|id| intent.ports.get(id).is_some_and(is_made))
 }
 
 /// What is known of a function once it was made of its template.
@@ -66,16 +67,41 @@ pub(super) struct Checked {
     pub(super) conduct: Conduct,
 }
 
+/// Whoever has it has a function made that is thrown away again: one after the other, for a rule set may take a while,
+/// and memory.
+pub(super) struct Turn {
+    _permit: Option<SemaphorePermit<'static>>,
+}
+
+impl Turn {
+    /// Waits for it. Whoever does so holds no text yet.
+    pub(super) async fn begin() -> Self {
+        // Nobody closes it.
+        Self { _permit: TURN.acquire().await.ok() }
+    }
+}
+
 /// Can a function be made of what a template says, if it is one that comes with Catena? Takes its time with many rules,
 /// where nobody else waits for it.
-pub(super) async fn check(template: Option<&FunctionTemplate>) -> Result<Checked, Refusal> {
+pub(super) async fn check(
+    template: Option<&FunctionTemplate>,
+    turn: Turn,
+) -> Result<Checked, Refusal> {
+    // Of each text alone its language says that; together they are sent to nodes in one message.
+    let bytes = template.map_or(0, FunctionTemplate::text_bytes);
+    if bytes > FUNCTION_CONFIG_BYTES_MAX {
+        return Err(wrong(format!(
+            "the files of 'config' have {bytes} bytes together of at most {FUNCTION_CONFIG_BYTES_MAX}; split their \
+             rules among several functions"
+        )));
+    }
     let configuration = template.and_then(FunctionTemplate::configuration);
     let Some(configuration) = configuration else { return Ok(Checked::default()) };
-    // One after the other, whoever asks: a rule set may take a while, and memory.
-    let turn = TURN.acquire().await;
+    let is_inside = template.is_none_or(|template| template.door.is_inside());
     let make = move || {
+        let make = if is_inside { registry::make } else { registry::make_apart };
         let Bundled { function, remarks, collector } =
-            registry::make(&configuration, &Surroundings::default())?;
+            make(&configuration, &Surroundings::default())?;
         let needs_both_directions = function.profile().needs_both_directions;
         let translations = registry::translations(&configuration)?.mappings;
         let conduct = Conduct { needs_both_directions, translations };
@@ -86,7 +112,16 @@ pub(super) async fn check(template: Option<&FunctionTemplate>) -> Result<Checked
         make()
     });
     let made = made.await;
-    made.map_err(|_| wrong("its configuration could not be looked at; try again"))?.map_err(wrong)
+    let checked = made
+        .map_err(|_| wrong("its configuration could not be looked at; try again"))?
+        .map_err(wrong)?;
+    if checked.collector.is_some() && !is_inside {
+        return Err(wrong(
+            "'ipfix' names a collector, which messages of a function inside the data plane alone are sent to; leave \
+             out 'door: apart'",
+        ));
+    }
+    Ok(checked)
 }
 
 /// Gives a function the instances that its template asks for, and puts it into the draft. What the template says of the
@@ -97,17 +132,17 @@ pub(super) fn arrange(
     mut function: ServiceFunction,
 ) -> Result<(), Refusal> {
     let template = function.template.as_ref();
-    let bundled = template.filter(|template| matches!(template.runs, Runs::Bundled(_))).cloned();
-    if bundled.is_none() && template.is_some_and(|template| !template.config.is_empty()) {
-        return Err(wrong(
-            "'config' is what a bundled function is told; this template runs something else",
-        ));
+    let former = draft.intent().functions.get(&function.id);
+    // What is stored may be of a version that asked for less; other changes go on.
+    if former.and_then(|former| former.template.as_ref()) != template {
+        template.map_or(Ok(()), check_form)?;
     }
+    let making = template.filter(|template| template.makes_instances()).cloned();
     let intent = draft.intent();
     let own = function.instances.iter().filter_map(|id| intent.instances.get(id)).cloned();
-    let (made, others): (Vec<Instance>, Vec<Instance>) =
-        own.partition(|one| is_inside(intent, one));
-    let Some(template) = bundled else {
+    let (mut made, others): (Vec<Instance>, Vec<Instance>) =
+        own.partition(|one| was_made(intent, one));
+    let Some(template) = making else {
         function.instances.retain(|id| made.iter().all(|one| one.id != *id));
         draft.put(function)?;
         return made.iter().try_for_each(|one| remove(draft, one)).map_err(Refusal::InUse);
@@ -115,13 +150,14 @@ pub(super) fn arrange(
     if let Some(other) = others.first() {
         return Err(wrong(format!(
             "function '{}' has the instance '{}' that somebody else runs; take it out of the port pair group, or give \
-             the bundled function a name of its own",
+             the function of this template a name of its own",
             function.name(),
             other.name(),
         )));
     }
-    let networks = networks(intent, &function.label.project, &template)?;
+    let networks = ends(networks(intent, &function.label.project, &template)?, &template);
     let former = intent.functions.get(&function.id).and_then(|one| one.template.as_ref());
+    let is_another = former.is_some_and(|former| runs_another(former, &template));
     let former = former.map(translations).transpose().unwrap_or_default().unwrap_or_default();
     let translations = translations(&template)?;
     check_translator(&function, &template, &translations)?;
@@ -131,10 +167,13 @@ pub(super) fn arrange(
     let mut kept = Vec::with_capacity(names.len());
     for (place, name) in names.iter().enumerate() {
         let node = template.on.iter().nth(place % template.on.len().max(1)).cloned();
-        let former = made.get(place).cloned();
+        // What changes a process is another one, which is there before the former goes; so is one elsewhere.
+        let is_here = |one: &&Instance| !template.is_run_by_nodes() || node_of(draft, one) == node;
+        let former = made.get(place).filter(|_| !is_another).filter(is_here).cloned();
         let wanted = Wanted {
             name,
             node,
+            is_inside: template.door.is_inside() && !template.is_run_by_nodes(),
             networks: &networks,
             project: &function.label.project,
             addresses: &own,
@@ -142,10 +181,60 @@ pub(super) fn arrange(
         };
         kept.push(instance(draft, quotas, former, &wanted)?);
     }
-    let left = made.into_iter().skip(names.len());
+    made.retain(|one| !kept.contains(&one.id));
     function.instances = kept;
     draft.put(function)?;
-    left.into_iter().try_for_each(|one| remove(draft, &one)).map_err(Refusal::InUse)
+    made.into_iter().try_for_each(|one| remove(draft, &one)).map_err(Refusal::InUse)
+}
+
+fn node_of(draft: &Draft, instance: &Instance) -> Option<NodeName> {
+    draft.intent().ports.get(&instance.ingress)?.node.clone()
+}
+
+/// What a template says must go together.
+fn check_form(template: &FunctionTemplate) -> Result<(), Refusal> {
+    let is_bundled = matches!(template.runs, Runs::Bundled(_));
+    if let Runs::Image(image) = &template.runs {
+        return Err(wrong(format!(
+            "images of containers are run by nobody here ('image: {image}'); give a 'command' that runs it on the \
+             hosts of 'on', or say by 'external' that somebody else does"
+        )));
+    }
+    if !is_bundled && !template.config.is_empty() {
+        return Err(wrong(
+            "'config' is what a bundled function is told; this template runs something else",
+        ));
+    }
+    if !is_bundled && !template.door.is_inside() {
+        return Err(wrong(
+            "'door' is where a bundled function runs; this template runs something else",
+        ));
+    }
+    if is_bundled && template.door == Door::Apart && template.on.is_empty() {
+        return Err(wrong(
+            "'on' names no host, and a process of its own ('door: apart') runs on one; name hosts",
+        ));
+    }
+    let bounds = [("cpu_milli", template.cpu_milli), ("memory_mib", template.memory_mib)];
+    let bound = bounds.iter().find(|(_, bound)| bound.is_some());
+    match bound {
+        Some((name, _)) if is_bundled && template.door.is_inside() => Err(wrong(format!(
+            "'{name}' bounds a process, and this function runs inside the data plane, which others need as well; say \
+             'door: apart' for a process of its own"
+        ))),
+        Some((name, Some(0))) => Err(wrong(format!(
+            "'{name}' is 0, with which nothing runs; leave it out, or give more"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Do instances of these templates differ in what runs, so that one cannot become the other while packets are on
+/// their way to it? Inside a data plane a change is another path already.
+fn runs_another(former: &FunctionTemplate, now: &FunctionTemplate) -> bool {
+    let processes = [former, now].map(FunctionTemplate::is_run_by_nodes);
+    let what = |one: &FunctionTemplate| (one.runs.clone(), one.config.clone());
+    processes != [false, false] && (processes[0] != processes[1] || what(former) != what(now))
 }
 
 /// What a function of a template makes of addresses.
@@ -164,6 +253,12 @@ fn check_translator(
 ) -> Result<(), Refusal> {
     if translations.mappings.is_empty() {
         return Ok(());
+    }
+    if template.door == Door::Apart {
+        return Err(wrong(
+            "'door' is apart, and addresses that the configuration names are answered for by the data plane; leave it \
+             out, and the function runs inside",
+        ));
     }
     if template.instances > 1 {
         return Err(wrong(format!(
@@ -194,7 +289,7 @@ fn addresses_of(translations: &Translations, ports: usize) -> Vec<Vec<IpAddr>> {
 pub(super) fn remove_all(draft: &mut Draft, function: &ServiceFunction) -> Result<(), String> {
     let intent = draft.intent();
     let own = function.instances.iter().filter_map(|id| intent.instances.get(id));
-    let made: Vec<Instance> = own.filter(|one| is_inside(intent, one)).cloned().collect();
+    let made: Vec<Instance> = own.filter(|one| was_made(intent, one)).cloned().collect();
     made.iter().try_for_each(|instance| remove(draft, instance))
 }
 
@@ -206,7 +301,7 @@ fn remove(draft: &mut Draft, instance: &Instance) -> Result<(), String> {
 fn remove_port(draft: &mut Draft, port: PortId) -> Result<(), String> {
     if let Some(user) = user_beside_pairs(draft.intent(), port) {
         return Err(format!(
-            "Port {port} of the bundled function is in use by {user}; delete that first."
+            "Port {port}, which was made for the function, is in use by {user}; delete that first."
         ));
     }
     draft.remove::<Port>(port);
@@ -265,15 +360,37 @@ fn networks(
     Ok(found)
 }
 
+/// The networks of the ports that an instance has: where there is a process, one for each way.
+fn ends(networks: Vec<NetworkId>, template: &FunctionTemplate) -> Vec<NetworkId> {
+    match networks.as_slice() {
+        [only] if template.is_run_by_nodes() => vec![*only, *only],
+        _ => networks,
+    }
+}
+
 /// How an instance is to be.
 struct Wanted<'w> {
     name: &'w str,
     node: Option<NodeName>,
+    /// Does it run inside the data plane?
+    is_inside: bool,
     networks: &'w [NetworkId],
     project: &'w ProjectId,
     /// The addresses that each of its ports has because the configuration names them, and had until now.
     addresses: &'w [Vec<IpAddr>],
     former_addresses: &'w [Vec<IpAddr>],
+}
+
+impl Wanted<'_> {
+    /// How the node reaches the port at this place of an instance.
+    fn attachment(&self, instance: InstanceId, place: usize) -> Attachment {
+        if self.is_inside {
+            return Attachment::Inside;
+        }
+        let interface = if place == 0 { INGRESS_INTERFACE } else { EGRESS_INTERFACE };
+        let namespace = Some(NamespaceRef::Netns(instance::namespace_of(instance)));
+        Attachment::Interface(InterfaceRef { namespace, interface: interface.to_owned() })
+    }
 }
 
 /// Makes an instance, or what is there already what it is to be.
@@ -285,6 +402,7 @@ fn instance(
 ) -> Result<InstanceId, Refusal> {
     let known = |id: PortId, draft: &Draft| draft.intent().ports.get(&id).cloned();
     let ends = former.as_ref().map(|one| [one.ingress, one.egress]);
+    let id = former.as_ref().map_or_else(|| InstanceId(Uuid::new_v4()), |one| one.id);
     let mut ports = Vec::with_capacity(wanted.networks.len());
     for (place, network) in wanted.networks.iter().enumerate() {
         let end = ends.and_then(|ends| ends.get(place).copied());
@@ -299,14 +417,15 @@ fn instance(
             None => {
                 let suffix = if place == 0 { "" } else { "-out" };
                 let label = label(format!("{}{suffix}", wanted.name), wanted.project);
-                let asked = InsidePort {
+                let asked = MadePort {
                     network: *network,
                     label,
                     machine: wanted.name.to_owned(),
                     node: wanted.node.clone(),
+                    attachment: wanted.attachment(id, place),
                     beside: named.to_vec(),
                 };
-                inside_port(draft.intent(), quotas, asked).map_err(Refusal::Port)?
+                made_port(draft.intent(), quotas, asked).map_err(Refusal::Port)?
             }
         };
         let former = wanted.former_addresses.get(place).map(Vec::as_slice).unwrap_or_default();
@@ -327,7 +446,7 @@ fn instance(
         }
     }
     let made = former.unwrap_or_else(|| Instance {
-        id: InstanceId(Uuid::new_v4()),
+        id,
         label: label(wanted.name.to_owned(), wanted.project),
         ingress,
         egress,
@@ -338,7 +457,6 @@ fn instance(
     });
     let label = label(wanted.name.to_owned(), wanted.project);
     let instance = Instance { label, ingress, egress, ..made };
-    let id = instance.id;
     draft.put(instance)?;
     for left in ends.into_iter().flatten().filter(|port| !ports.contains(port)) {
         remove_port(draft, left).map_err(Refusal::InUse)?;
