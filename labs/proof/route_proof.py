@@ -133,9 +133,17 @@ def in_order(walk, fabric):
                      if (fabric.nodes[left] == "host" if node is None else left == node)]
         if not following:
             break
-        ordered.append(rest[following[0]])
-        rest, node = rest[:following[0]] + rest[following[0] + 1:], ordered[-1].node
+        # A detour may lead over a node again: then several have come from there.
+        before = ordered[-1].route if ordered else None
+        place = next((place for place in following if before and goes_on(before, rest[place].route)), following[0])
+        ordered.append(rest[place])
+        rest, node = rest[:place] + rest[place + 1:], ordered[-1].node
     return ordered + rest
+
+
+def goes_on(before, route):
+    """Is a header what a node leaves of the one before, or the detour that this brings?"""
+    return route in (stepped(before), gone_round(before, route)) if before.counter else False
 
 
 def has_next(sight, fabric):
@@ -218,7 +226,7 @@ def begun(sight, left, earlier, fabric):
     last, passed, others = earlier
     # A node keeps what is left of the newest header of a flow: it may be that of a packet behind this one.
     left_overs = [left_over(route, passed)._replace(inner=sight.route.inner) for route in [last.route, *others]]
-    fitting = (route for route in left_overs if sight.route in (stepped(route), gone_round(route, sight.route)))
+    fitting = (route for route in left_overs if goes_on(route, sight.route))
     own = next(fitting, left_overs[0])
     taken = [own.ports[own.counter + place] for place in range(passed) if own.counter + place < len(own.ports)]
     if own.ttl is None and any((left, port) in fabric.taken for port in taken):

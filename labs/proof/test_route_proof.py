@@ -186,6 +186,19 @@ class Proof(unittest.TestCase):
             self.wrong(gone_round(0, other), "altered")
         self.wrong(gone_round(0)[:2], "walk", "was last seen at a3")
 
+    def test_a_detour_over_nodes_of_the_way_before_it_is_proved(self):
+        # At a3, for the cable to a2: twice over a1, with more ports left behind the dead cable than before it.
+        again = [("a1", "l-a3"), ("a3", "l-a1"), ("a1", "l-a3"), ("a2", "l-a1"), ("h2", "l-a2")]
+        before, ports = (FUNCTION, 3, 2, 2, 1), (FUNCTION, 3, 1, 1, 2, 1)
+        sights = walk(1)
+        for index, place in enumerate(LONG[:2]):
+            sights.append((place, route(before, 4 - index, datagram(0), detours=((3, 2, ports[2:]),))))
+        sights += [(place, route(ports, 5 - index, datagram(0))) for index, place in enumerate(again)]
+        status, result = prove(sights, walks=2)
+        self.assertEqual((status, result["proved"], result["detoured"]), (0, 2, 1), result)
+        for index in range(len(walk(1)), len(sights)):
+            self.assertEqual(prove(sights[:index] + sights[index + 1:])[0], 1, index)
+
     def test_headers_that_end_at_edges_between_are_proved_piece_by_piece(self):
         for write in (route, of_profile(SAFE), of_profile(CLASSIC), labels, remainders):
             sights = over_edge(0, write=write) + over_edge(1, write=write) + walk(2)
