@@ -390,6 +390,9 @@ pub struct Conduct {
     pub needs_both_directions: bool,
     /// What it makes of addresses and ports, on the way forward; each as of a function that declares it.
     pub translations: Vec<TupleMapping>,
+    /// What it asks others by TCP of its own accord, on the way forward; they answer as others do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inquiries: Vec<TuplePattern>,
 }
 
 /// Addresses and ports of packets.

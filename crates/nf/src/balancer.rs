@@ -27,6 +27,7 @@ use catena_model::limits::FUNCTION_FRAGMENTED_MAX;
 use catena_rules::balancer::{BalancerConfig, SessionTimeouts, WhenDead, WhenFull};
 use catena_wire::field::Field;
 use catena_wire::flow::FlowKey;
+use catena_wire::scalar::MacAddr;
 use catena_wire::tcp::reset;
 use look::{Change, Look, Rewrite};
 use probe::Checks;
@@ -100,6 +101,15 @@ impl Balancer {
             learns: config.services.iter().any(|service| service.health.is_some()),
             program,
         }
+    }
+
+    /// The same where checks are on their way by addresses, whatever stations their frames name: `stations`, to whom
+    /// and from whom. `seed`: by which checks are drawn, known to nobody else.
+    #[must_use]
+    pub fn by_address(config: &BalancerConfig, seed: u64, stations: (MacAddr, MacAddr)) -> Self {
+        let made = Self::new(config);
+        let checks = Checks::by_address(&made.program, seed, stations);
+        Self { checks, learns: false, ..made }
     }
 
     /// How each backend stands, in the order of the configuration.
@@ -276,7 +286,11 @@ impl Function for Balancer {
             self.forget(&over, now);
         }
         self.sessions.turn_sweep();
-        self.checks.elapse(now, &self.program, &mut self.standings, outcomes);
+    }
+
+    fn inquire(&mut self, now: Time, outcomes: &mut Outcomes) {
+        outcomes.begin(0);
+        self.checks.turn(now, &self.program, &mut self.standings, outcomes);
     }
 
     fn ask(&self, now: Time, direction: Direction, packet: &Packet<'_>) -> Answer {

@@ -27,6 +27,12 @@ pub trait Function: Send {
         outcomes.begin(0);
     }
 
+    /// Asks others of its own accord, where that is due; `outcomes` is begun anew by it. Whoever can send on its way
+    /// what it asks calls this beside [`elapse`](Self::elapse), of all values of an instance for one alone.
+    fn inquire(&mut self, _now: Time, outcomes: &mut Outcomes) {
+        outcomes.begin(0);
+    }
+
     /// The packets that wait in it.
     fn waiting(&self) -> Waiting {
         Waiting::default()

@@ -13,7 +13,7 @@ mod tests;
 
 use crate::Function;
 use catena_model::bundle::Configuration;
-use catena_model::resource::TupleMapping;
+use catena_model::resource::{TupleMapping, TuplePattern};
 use catena_rules::Unsupported;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -84,6 +84,8 @@ pub struct Translations {
     pub at_ingress: Vec<IpAddr>,
     /// The same in that by which they go.
     pub at_egress: Vec<IpAddr>,
+    /// What it asks others by TCP of its own accord, on the way forward.
+    pub inquiries: Vec<TuplePattern>,
 }
 
 /// What is known where a function runs, beside its configuration.

@@ -13,7 +13,7 @@ use catena_model::classifier::FlowMatch;
 use catena_model::id::{PortId, RuleId};
 use catena_model::limits::CHAIN_ANSWER_RULES_MAX;
 use catena_model::program::{RuleEntry, RuleMatch, RulePlace};
-use catena_model::resource::{Chain, ClassificationRule, IpFamily};
+use catena_model::resource::{Chain, ClassificationRule, IpFamily, ServiceFunction};
 use catena_wire::scalar::PortRange;
 use ipnet::IpNet;
 
@@ -257,13 +257,23 @@ fn mapped(
             }
             images.into_iter().map(move |selector| Meant { selector, ..meant.clone() })
         };
+        let inquiries = inquired(function, &meant);
         let before = meant.len();
-        meant = meant.into_iter().flat_map(images).collect();
+        meant = meant.into_iter().flat_map(images).chain(inquiries).collect();
         if meant.len() > before && meant.len() > CHAIN_ANSWER_RULES_MAX {
             return Err(Unanswerable::TooMany);
         }
     }
     Ok(meant)
+}
+
+/// What a function asks of its own accord, and is to be answered: on the way of the packets that come to it.
+fn inquired(function: &ServiceFunction, meant: &[Meant]) -> Vec<Meant> {
+    let beside = |selector: FlowMatch| {
+        let first = meant.iter().find(|one| one.selector.family == selector.family)?;
+        Some(Meant { selector, ..first.clone() })
+    };
+    selector::inquiries(function).filter_map(beside).collect()
 }
 
 fn entry(id: RuleId, name: String, matches: RuleMatch, of_first: Option<u32>) -> RuleEntry {

@@ -59,6 +59,21 @@ pub(crate) fn errors_of(image: &FlowMatch, packets: &FlowMatch) -> Option<FlowMa
     })
 }
 
+/// What a function asks others of its own accord.
+pub(crate) fn inquiries(function: &ServiceFunction) -> impl Iterator<Item = FlowMatch> {
+    function.conduct.inquiries.iter().filter_map(|asked| {
+        Some(FlowMatch {
+            family: IpFamily::of(asked.destination_prefix?.addr()),
+            transport: Some(Transport::Tcp),
+            source: asked.source_prefix,
+            destination: asked.destination_prefix,
+            source_ports: asked.source_ports.range(),
+            destination_ports: asked.destination_ports.range(),
+            fields: FieldMatch::default(),
+        })
+    })
+}
+
 fn has_ports(packets: &FlowMatch) -> bool {
     matches!(packets.transport, Some(Transport::Tcp | Transport::Udp))
 }

@@ -185,6 +185,8 @@ impl<P: Port, F: Function + ?Sized> Bump<P, F> {
     /// When the function breaks its profile.
     pub fn elapse(&mut self, now: Time) -> Result<(), RunError> {
         self.function.elapse(now, &mut self.outcomes);
+        self.carry_out_of_time(now)?;
+        self.function.inquire(now, &mut self.outcomes);
         self.carry_out_of_time(now)
     }
 

@@ -343,7 +343,8 @@ fn one_chain_ends_and_tells_the_same_by_each_door() {
     assert_eq!(["alerts", "expected_alerts", "unaccounted"].map(number), [10, 10, 0]);
 }
 
-/// Each of two real servers gets its share of the connections to one address, and knows the client by its own.
+/// Each of two real servers gets its share of the connections to one address, and knows the client by its own; a third
+/// one, which says that it does not serve, gets none.
 #[test]
 fn pages_come_from_both_servers_behind_the_address_of_a_balancer() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -356,6 +357,12 @@ fn pages_come_from_both_servers_behind_the_address_of_a_balancer() {
     // Chance gives either less than a sixth once in ten million runs.
     let is_shared = pages.iter().all(|share| *share >= 10);
     assert!(is_shared && pages.iter().sum::<usize>() == 60, "{pages:?}");
+    assert_eq!(result(folder.path(), "sick-access.log"), "");
+    let checks = result(folder.path(), "sick-checks.log");
+    let is_check = |line: &str| {
+        line.starts_with("10.10.0.201 ") && line.contains("\"GET /health HTTP/1.1\" 503")
+    };
+    assert!(checks.lines().count() >= 3 && checks.lines().all(is_check), "{checks}");
 }
 
 /// A policer meters what a marker before it has marked, and nothing else.

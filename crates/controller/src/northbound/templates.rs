@@ -103,8 +103,8 @@ pub(super) async fn check(
         let Bundled { function, remarks, collector } =
             make(&configuration, &Surroundings::default())?;
         let needs_both_directions = function.profile().needs_both_directions;
-        let translations = registry::translations(&configuration)?.mappings;
-        let conduct = Conduct { needs_both_directions, translations };
+        let Translations { mappings, inquiries, .. } = registry::translations(&configuration)?;
+        let conduct = Conduct { needs_both_directions, translations: mappings, inquiries };
         Ok::<_, ConfigError>(Checked { remarks, collector, conduct })
     };
     let made = tokio::task::spawn_blocking(move || {

@@ -75,8 +75,8 @@ use stages::functions::Access;
 use stages::receive::Arrival;
 use stages::shared_functions::SharedFunctions;
 use stages::{
-    answer, answer_inside, classify, coalesce, functions, prober, proxy, receive, setup, shaping,
-    switch,
+    answer, answer_inside, classify, coalesce, functions, inquiries, prober, proxy, receive, setup,
+    shaping, switch,
 };
 use state::affinity::FlowAffinity;
 use state::capture::Captures;
@@ -526,6 +526,7 @@ impl Engine {
         // Before the kernel's: it shall not go on with who is found dead now.
         let health_ns = self.health.tick(now_ns, &mut self.due);
         let functions_ns = self.functions.elapse(now_ns);
+        self.inquire(now_ns, pool, out);
         let kernel_ns = self.tick_kernel_path(now_ns);
         let hello_ns = self.say_hello(now_ns, pool, out);
         self.look_at_turned_links();
@@ -536,6 +537,23 @@ impl Engine {
         }
         let release_ns = self.next_release_ns(now_ns);
         [health_ns, functions_ns, kernel_ns, hello_ns, release_ns].into_iter().flatten().min()
+    }
+
+    /// Sends what functions ask others of their own accord. Where several engines share a node, the first one decides
+    /// for functions that remember what they have asked.
+    fn inquire(&mut self, now_ns: u64, pool: &mut BufferPool, out: &mut Output) {
+        if matches!(self.config.watch_duty, WatchDuty::Tells(..)) {
+            return;
+        }
+        let context = context!(self, now_ns, pool, Passing::default());
+        inquiries::send(&mut self.functions, &mut self.vector, context);
+        if self.vector.is_empty() {
+            return;
+        }
+        let access = &mut Access::Live(&mut self.functions);
+        functions::forward(&mut self.vector, &mut self.affinity, access, context);
+        switch::switch(&mut self.vector, context);
+        self.egress.emit(&mut self.vector, &mut self.proxy_flows, context, out);
     }
 
     /// All that is left in these batches was handed to the kernel.

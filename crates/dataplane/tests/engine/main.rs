@@ -38,6 +38,7 @@ mod groups;
 mod guises;
 mod health;
 mod hostile;
+mod inside_balancer;
 mod inside_nat;
 mod isolation;
 mod lane;

@@ -10,7 +10,7 @@ use crate::outcome::{GeneratedKind, Outcomes};
 use crate::packet::{Direction, Packet, Time};
 use catena_rules::balancer::{HealthConfig, HealthKind};
 use catena_wire::flow::{FlowKey, mix};
-use catena_wire::scalar::IpProtocol;
+use catena_wire::scalar::{IpProtocol, MacAddr};
 use catena_wire::tcp::{TcpFlags, TcpHeader, TcpView, reset};
 use frame::Ask;
 
@@ -51,6 +51,8 @@ struct Check {
     status_bytes: usize,
 }
 
+type Stations = Option<(MacAddr, MacAddr)>;
+
 /// The checks of all backends.
 #[derive(Clone, Debug)]
 pub(super) struct Checks {
@@ -58,6 +60,9 @@ pub(super) struct Checks {
     /// The backend where the next look begins.
     next: usize,
     seed: u64,
+    /// The stations that frames name, to whom and from whom, where whoever sends them finds the way by addresses;
+    /// none: as configured, or as packets show.
+    stations: Stations,
 }
 
 /// What is known of whom a check asks.
@@ -65,6 +70,8 @@ struct Asked<'p> {
     number: usize,
     backend: &'p Backend,
     health: &'p HealthConfig,
+    /// To whom and from whom its frames are, as far as that is said.
+    stations: (Option<MacAddr>, Option<MacAddr>),
 }
 
 impl Asked<'_> {
@@ -75,7 +82,7 @@ impl Asked<'_> {
 
 /// Where frames come from and go to; none: that is not known yet.
 fn link_to(asked: &Asked<'_>, standing: &Standing) -> Option<Link> {
-    let (to, from) = (asked.backend.mac, asked.health.mac);
+    let (to, from) = asked.stations;
     match (standing.link, to, from) {
         (Some(link), ..) => Some(link.between(to, from)),
         (None, Some(to), Some(from)) => frame::link((to, from), asked.backend.address),
@@ -89,16 +96,25 @@ fn milliseconds(since: Time, ms: u32) -> Time {
 
 impl Checks {
     pub(super) fn new(program: &Program, seed: u64) -> Self {
-        Self { checks: vec![Check::default(); program.backends.len()], next: 0, seed }
+        let checks = vec![Check::default(); program.backends.len()];
+        Self { checks, next: 0, seed, stations: None }
     }
 
-    fn asked(program: &Program, number: usize) -> Option<Asked<'_>> {
+    /// The same where whoever sends frames finds the way by addresses, whatever stations they name: these.
+    pub(super) fn by_address(program: &Program, seed: u64, stations: (MacAddr, MacAddr)) -> Self {
+        Self { stations: Some(stations), ..Self::new(program, seed) }
+    }
+
+    fn asked(program: &Program, number: usize, stations: Stations) -> Option<Asked<'_>> {
         let health = program.service(number).and_then(Service::health)?;
-        Some(Asked { number, backend: program.backends.get(number)?, health })
+        let backend = program.backends.get(number)?;
+        let said = (backend.mac, health.mac);
+        let stations = stations.map_or(said, |(to, from)| (Some(to), Some(from)));
+        Some(Asked { number, backend, health, stations })
     }
 
     /// Begins checks that are due, and ends those that are not answered.
-    pub(super) fn elapse(
+    pub(super) fn turn(
         &mut self,
         now: Time,
         program: &Program,
@@ -109,7 +125,7 @@ impl Checks {
         for _ in 0..self.checks.len() {
             let number = self.next;
             self.next = (number + 1) % self.checks.len().max(1);
-            let Some(asked) = Self::asked(program, number) else { continue };
+            let Some(asked) = Self::asked(program, number, self.stations) else { continue };
             let (Some(check), Some(standing)) =
                 (self.checks.get_mut(number), standings.get_mut(number))
             else {
@@ -146,8 +162,9 @@ impl Checks {
             .l4_offset
             .and_then(|start| packet.frame.get(usize::from(start)..packet.view.end as usize));
         let Some(Ok(segment)) = segment.map(TcpView::parse) else { return };
-        let asked =
-            program.backends_at(flow.source).iter().filter_map(|one| Self::asked(program, *one));
+        let stations = self.stations;
+        let asked = program.backends_at(flow.source).iter();
+        let asked = asked.filter_map(|one| Self::asked(program, *one, stations));
         let mut known = false;
         for asked in asked {
             known |= asked.health.from == flow.destination && asked.port() == flow.source_port;

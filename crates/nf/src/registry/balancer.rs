@@ -2,31 +2,27 @@
 
 use super::{Bundled, ConfigError, Made, Surroundings, Translations};
 use crate::balancer::Balancer;
+use catena_model::program::PROXY_MAC;
 use catena_model::resource::{PortBounds, TupleMapping, TuplePattern};
 use catena_rules::balancer::{BalancerConfig, read};
 use ipnet::IpNet;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 /// What messages call the settings, which are in no file.
 const NAME: &str = "config";
 
 fn settings(config: &str) -> Result<BalancerConfig, ConfigError> {
-    let config = read(config, NAME).map_err(|error| ConfigError(error.to_string()))?;
-    if let Some(service) = config.services.iter().find(|service| service.health.is_some()) {
-        return Err(ConfigError(format!(
-            "service '{}' has 'health', and nothing sends questions of functions of a chain yet; leave it out and \
-             let 'passive' judge backends, or run `catena nf run balancer` between two interfaces",
-            service.name
-        )));
-    }
-    Ok(config)
+    read(config, NAME).map_err(|error| ConfigError(error.to_string()))
 }
 
-pub(super) fn make(config: &str, _: &Surroundings) -> Made {
-    Ok(Bundled::of(Balancer::new(&settings(config)?)))
+pub(super) fn make(config: &str, surroundings: &Surroundings) -> Made {
+    // Behind its path a packet is delivered by its address, for which that station stands.
+    let stations = (PROXY_MAC, PROXY_MAC);
+    Ok(Bundled::of(Balancer::by_address(&settings(config)?, surroundings.seed, stations)))
 }
 
-/// Forward, a virtual address and port become those of each backend.
+/// Forward, a virtual address and port become those of each backend; and each is asked whether it serves.
 pub(super) fn translations(config: &str) -> Result<Translations, ConfigError> {
     let config = settings(config)?;
     let pattern = |address: IpAddr, port: u16| TuplePattern {
@@ -42,13 +38,27 @@ pub(super) fn translations(config: &str) -> Result<Translations, ConfigError> {
             egress: pattern(backend.address, backend.port),
         })
     });
-    let mut virtual_addresses: Vec<IpAddr> =
-        config.services.iter().map(|service| service.address).collect();
-    virtual_addresses.sort_unstable();
-    virtual_addresses.dedup();
+    let checked = || config.services.iter().filter_map(|one| Some((one, one.health.as_ref()?)));
+    let mut inquiries: Vec<TuplePattern> = Vec::new();
+    for (service, health) in checked() {
+        for backend in &service.backends {
+            let asked = TuplePattern {
+                source_prefix: Some(IpNet::from(health.from)),
+                ..pattern(backend.address, health.port.unwrap_or(backend.port))
+            };
+            if !inquiries.contains(&asked) {
+                inquiries.push(asked);
+            }
+        }
+    }
     Ok(Translations {
         mappings: mappings.collect(),
-        at_ingress: virtual_addresses,
-        at_egress: Vec::new(),
+        at_ingress: distinct(config.services.iter().map(|service| service.address)),
+        at_egress: distinct(checked().map(|(_, health)| health.from)),
+        inquiries,
     })
+}
+
+fn distinct(addresses: impl Iterator<Item = IpAddr>) -> Vec<IpAddr> {
+    addresses.collect::<BTreeSet<_>>().into_iter().collect()
 }

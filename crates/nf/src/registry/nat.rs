@@ -42,7 +42,12 @@ pub(super) fn translations(config: &str) -> Result<Translations, ConfigError> {
     let mut outside: Vec<IpAddr> = shared.flat_map(all_of).map(IpAddr::V4).chain(own).collect();
     outside.sort_unstable();
     outside.dedup();
-    Ok(Translations { mappings, at_ingress: Vec::new(), at_egress: outside })
+    Ok(Translations {
+        mappings,
+        at_ingress: Vec::new(),
+        at_egress: outside,
+        ..Translations::default()
+    })
 }
 
 /// Addresses with the ports that count; none: all.

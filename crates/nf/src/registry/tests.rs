@@ -109,7 +109,7 @@ fn what_a_nat_makes_of_sources_follows_from_its_configuration() {
         "dnat": [{"to": "203.0.113.4", "protocol": "tcp", "port": 8080, "inside": "10.0.1.7", "inside_port": 80}],
         "static": [{"inside": "10.0.3.9", "outside": "203.0.113.9"}],
     });
-    let Translations { mappings, at_ingress, at_egress } = translated("nat", &config);
+    let Translations { mappings, at_ingress, at_egress, inquiries } = translated("nat", &config);
     let told: Vec<String> = mappings
         .iter()
         .map(|one| {
@@ -132,7 +132,7 @@ fn what_a_nat_makes_of_sources_follows_from_its_configuration() {
     );
     let outside: Vec<String> = at_egress.iter().map(ToString::to_string).collect();
     assert_eq!(outside, ["203.0.113.4", "203.0.113.6", "203.0.113.7", "203.0.113.9"]);
-    assert!(at_ingress.is_empty());
+    assert!(at_ingress.is_empty() && inquiries.is_empty());
     let monitor = Configuration { kind: "monitor".into(), config: "{}".into() };
     assert_eq!(translations(&monitor).unwrap(), Translations::default());
 }
@@ -143,7 +143,8 @@ fn what_a_balancer_makes_of_destinations_follows_from_its_configuration() {
     let mut config = serde_json::json!({"services": [{
         "name": "web", "address": "10.0.1.80", "protocol": "tcp", "port": 80, "backends": [backend(1), backend(2)],
     }]});
-    let Translations { mappings, at_ingress, at_egress } = translated("balancer", &config);
+    let Translations { mappings, at_ingress, at_egress, inquiries } =
+        translated("balancer", &config);
     let ends = mappings
         .iter()
         .map(|one| [&one.ingress, &one.egress].map(|pattern| pattern.destination_prefix));
@@ -151,8 +152,15 @@ fn what_a_balancer_makes_of_destinations_follows_from_its_configuration() {
     let expected = ["10.0.2.1/32", "10.0.2.2/32"].map(|to| [prefix("10.0.1.80/32"), prefix(to)]);
     assert_eq!(ends.collect::<Vec<_>>(), expected);
     assert_eq!(at_ingress, ["10.0.1.80".parse::<IpAddr>().unwrap()]);
-    assert!(at_egress.is_empty());
-    config["services"][0]["health"] = serde_json::json!({"kind": "tcp", "from": "10.0.1.81"});
-    let told = refusal("balancer", &config.to_string());
-    assert!(told.contains("'web' has 'health'") && told.contains("'passive'"), "{told}");
+    assert!(at_egress.is_empty() && inquiries.is_empty());
+    config["services"][0]["health"] =
+        serde_json::json!({"kind": "tcp", "from": "10.0.1.81", "port": 81});
+    let Translations { at_egress, inquiries, .. } = translated("balancer", &config);
+    assert_eq!(at_egress, ["10.0.1.81".parse::<IpAddr>().unwrap()]);
+    let asked = inquiries.iter().map(|one| {
+        assert_eq!(one.source_prefix, prefix("10.0.1.81/32"));
+        (one.destination_prefix, one.destination_ports.min, one.destination_ports.max)
+    });
+    let backend = |text| (prefix(text), Some(81), Some(81));
+    assert_eq!(asked.collect::<Vec<_>>(), ["10.0.2.1/32", "10.0.2.2/32"].map(backend));
 }

@@ -42,7 +42,8 @@ fn testbed() -> (World, ChainId) {
         labels: Default::default(),
         on: Default::default(),
     });
-    function.conduct = Conduct { needs_both_directions: true, translations: vec![mapping] };
+    function.conduct =
+        Conduct { needs_both_directions: true, translations: vec![mapping], ..Conduct::default() };
     let chain = world.chain(1, 1, &[13]);
     ends_at(&mut world, INTERNAL);
     world.intent.chains.get_mut(&chain).unwrap().is_symmetric = true;
@@ -88,6 +89,33 @@ fn answers_are_told_by_the_outside_address_and_so_are_errors_of_whoever() {
     assert_eq!(rules[0].destination_ports.map(PortRange::min), Some(1_024));
     assert_eq!((rules[1].source_ports, rules[1].destination_ports), (None, None));
     assert!(world.blueprint.program(&node(3)).unwrap().rules.len() >= 2);
+}
+
+#[test]
+fn what_a_function_asks_by_itself_is_answered_on_the_way_back_through_it() {
+    let (mut world, _) = testbed();
+    let address = |net: &str| Some(net.parse().unwrap());
+    let function = world.intent.functions.get_mut(&FunctionId(id(5, 13))).unwrap();
+    function.conduct.inquiries = vec![TuplePattern {
+        source_prefix: address("10.20.0.99/32"),
+        destination_prefix: address("10.20.0.7/32"),
+        destination_ports: PortBounds { min: Some(80), max: Some(80) },
+        ..TuplePattern::default()
+    }];
+    world.settle();
+    let back = path(&world, Direction::Reverse);
+    let rule = &back.rules.last().unwrap().rule;
+    let matches = &rule.matches;
+    assert_eq!(matches.transport, Some(Transport::Tcp));
+    assert_eq!(
+        (matches.source, matches.destination),
+        (address("10.20.0.7/32"), address("10.20.0.99/32"))
+    );
+    let ports = (matches.source_ports.map(|one| (one.min(), one.max())), matches.destination_ports);
+    assert_eq!(ports, (Some((80, 80)), None));
+    assert_eq!(matches.place, RulePlace::Port(port_id(2, INTERNAL)));
+    // The way forward begins at the function: no rule leads there.
+    assert_eq!(path(&world, Direction::Forward).rules.len(), 1);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //!
 //! Nothing is remembered of a packet that is asked about: it has never left.
 
-use super::{forwarder, segmentation};
+use super::{forwarder, inquiries, segmentation};
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
 use crate::engine::action::effects::Effect;
@@ -13,6 +13,7 @@ use crate::engine::encap;
 use crate::engine::packet::parse;
 use crate::engine::state::affinity::FlowAffinity;
 use crate::engine::state::functions::{Functions, Running};
+use crate::engine::tables::Tables;
 use crate::engine::tables::path::{LocalInstance, PathTable};
 use crate::engine::vector::decision::Verdict;
 use crate::engine::vector::{InsideVisit, Source, Step, Work};
@@ -232,13 +233,16 @@ fn pass(work: &mut Work, context: &mut Context<'_>) {
     if !matches!(work.step, Step::Inside(_)) {
         return;
     }
+    work.step = behind(&visit, local, context.tables);
+}
+
+/// Where a packet is behind a function: at the next one of the same hop, or on the position behind it.
+pub(super) fn behind(visit: &InsideVisit, local: &LocalInstance, tables: &Tables) -> Step {
     if let Some(function) = local.next {
-        work.step = Step::Inside(InsideVisit { function, local: visit.local + 1, ..visit });
-        return;
+        return Step::Inside(InsideVisit { function, local: visit.local + 1, ..*visit });
     }
-    let network = local.egress.and_then(|port| context.tables.port(port).addressed_in());
-    let position = encap::next(&context.tables.positions, visit.position);
-    work.step = Step::Passed { position, network };
+    let network = local.egress.and_then(|port| tables.port(port).addressed_in());
+    Step::Passed { position: encap::next(&tables.positions, visit.position), network }
 }
 
 /// Is a frame addressed to the function that it comes from? Who sends to it takes it for a router.
@@ -402,6 +406,10 @@ fn generate(
             continue;
         }
         let frame = outcomes.bytes(generated.frame.clone());
+        if generated.kind == GeneratedKind::HealthProbe {
+            inquiries::enter(running, frame, made, context);
+            continue;
+        }
         let volume = Volume { packets: 1, bytes: frame.len() as u64 };
         context.count(cause.copy, CounterUpdate::Created(cause.owner, Created::Function), volume);
         match make(cause, (generated, frame), &visit, context) {
@@ -418,7 +426,7 @@ fn make(
     visit: &InsideVisit,
     context: &mut Context<'_>,
 ) -> Result<Work, DropReason> {
-    // On its path it would be a packet that has never entered there; no kind makes any.
+    // On its path it would be a packet that has never entered there; no kind makes any because of another.
     if generated.direction == visit.direction() {
         return Err(DropReason::FunctionFailed);
     }

@@ -12,6 +12,7 @@ pub(crate) mod flooding;
 pub(crate) mod forwarder;
 pub(crate) mod fragments;
 pub(crate) mod functions;
+pub(crate) mod inquiries;
 pub(crate) mod prober;
 pub(crate) mod proxy;
 pub(crate) mod receive;

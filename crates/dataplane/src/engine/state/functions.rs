@@ -4,7 +4,8 @@
 use super::function_messages::{FunctionMessage, FunctionMessages, Sender};
 use super::function_state::{HandOut, RememberedState, StateChange};
 use crate::engine::tables::bundles::{Bundle, Bundles};
-use crate::engine::vector::Work;
+use crate::engine::vector::decision::Epoch;
+use crate::engine::vector::{InsideVisit, Work};
 use catena_model::account::{FunctionCounters, MessageCounters, RuleHits};
 use catena_model::id::InstanceId;
 use catena_model::limits::FUNCTION_RULES_TOLD_MAX;
@@ -31,6 +32,10 @@ pub(crate) struct Running {
     pub(crate) errors_withheld: u64,
     pub(crate) events: u64,
     messages: MessageCounters,
+    /// Of the values of its instance it came last: who asks others does so by this one.
+    is_latest: bool,
+    /// The visit to it behind which enters what it asks others, and the tables that this was found in.
+    pub(crate) way: Option<(Epoch, Option<InsideVisit>)>,
 }
 
 impl Running {
@@ -43,7 +48,14 @@ impl Running {
             errors_withheld: 0,
             events: 0,
             messages: MessageCounters::default(),
+            is_latest: true,
+            way: None,
         })
+    }
+
+    /// By which number packets name it.
+    pub(crate) const fn number(&self) -> u32 {
+        self.number
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -143,6 +155,8 @@ pub(crate) struct Functions {
     remembered: RememberedState,
     hand_out: HandOut,
     elapsed_ns: u64,
+    /// Time has passed since functions could ask others.
+    is_turn: bool,
     /// What of functions' time was over when the engine's began.
     began_ns: u64,
     messages: FunctionMessages,
@@ -201,6 +215,7 @@ impl Functions {
             let newest = self.newest.get(&instance).copied();
             let all = self.running.iter_mut().flatten();
             let mut others: Vec<&mut Running> = all.filter(|one| one.is_of(instance)).collect();
+            others.iter_mut().for_each(|one| one.is_latest = false);
             // Of several values of an instance one is the newest; a single one is that anyway.
             let known = others.iter().position(|one| Some(one.number) == newest).unwrap_or(0);
             if known < others.len() {
@@ -361,6 +376,7 @@ impl Functions {
         }
         if now_ns.saturating_sub(self.elapsed_ns) >= ELAPSE_NS {
             self.elapsed_ns = now_ns;
+            self.is_turn = true;
             let now = self.time(now_ns);
             for running in self.running.iter_mut().flatten() {
                 running.function.elapse(now, &mut self.outcomes);
@@ -373,6 +389,26 @@ impl Functions {
             }
         }
         Some(self.elapsed_ns + ELAPSE_NS)
+    }
+
+    /// Lets functions ask others, as often as time passes for them: `send` gets what each asks.
+    pub(crate) fn inquire(&mut self, now_ns: u64, mut send: impl FnMut(&mut Running, &Outcomes)) {
+        if !std::mem::take(&mut self.is_turn) {
+            return;
+        }
+        let now = self.time(now_ns);
+        let Self { running, outcomes, messages, .. } = self;
+        let asks =
+            |running: &&mut Running| running.is_latest && running.function.profile().generates;
+        for running in running.iter_mut().flatten().filter(asks) {
+            running.function.inquire(now, outcomes);
+            match running.checked(0, outcomes, messages) {
+                Ok(()) => send(running, outcomes),
+                Err(fault) => {
+                    tracing::error!(function = running.name(), "it breaks its profile: {fault}");
+                }
+            }
+        }
     }
 
     /// What those that are asked for have counted; of an instance with several values the newest.

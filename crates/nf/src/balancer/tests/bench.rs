@@ -204,6 +204,8 @@ impl Bench {
         self.now.0 += milliseconds * 1_000_000;
         let mut outcomes = Outcomes::default();
         self.balancer.elapse(self.now, &mut outcomes);
+        assert!(made(&outcomes).is_empty(), "time that passes makes nothing");
+        self.balancer.inquire(self.now, &mut outcomes);
         made(&outcomes).into_iter().map(|(_, _, frame)| frame).collect()
     }
 
