@@ -101,6 +101,7 @@ impl Drive {
     pub(super) fn new(program: &NodeProgram, kind: Kind) -> Result<Self, BenchError> {
         let mut config = EngineConfig::new(program.node.clone());
         config.has_fast_path = kind.has_fast_path;
+        config.meter = kind.is_metered.then_some(monotonic_ns);
         // The same places in every run.
         config.flow_seed = 7;
         let mut engine = Engine::new(config);
@@ -183,6 +184,13 @@ pub(crate) fn wrong(what: &'static str, reason: &impl ToString) -> BenchError {
 
 /// Is it valgrind that counts? It cannot call the clock.
 pub(crate) static IS_COUNTED: AtomicBool = AtomicBool::new(false);
+
+/// The clock that data planes time functions by, in nanoseconds.
+#[allow(clippy::cast_sign_loss, reason = "it begins with the machine")]
+fn monotonic_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
 
 /// Processor time of this thread, in nanoseconds: what others do on the core does not count.
 #[allow(clippy::cast_precision_loss)]

@@ -15,6 +15,8 @@ pub(crate) struct Kind {
     /// It is tagged with [`VLAN`].
     pub(crate) is_tagged: bool,
     pub(crate) has_fast_path: bool,
+    /// Functions inside are timed, as in production.
+    pub(crate) is_metered: bool,
 }
 
 /// The VLAN of tagged traffic.
@@ -27,9 +29,12 @@ impl Kind {
         is_v6: false,
         is_tagged: false,
         has_fast_path: true,
+        is_metered: false,
     };
     const MPLS: Self = Self { encapsulation: Encapsulation::Mpls, ..Self::ORDINARY };
     const IPV6: Self = Self { is_v6: true, ..Self::ORDINARY };
+    /// With a clock beside functions.
+    pub(crate) const METERED: Self = Self { is_metered: true, ..Self::ORDINARY };
     const TAGGED: Self = Self { is_tagged: true, ..Self::ORDINARY };
     /// IPv4 over source routes.
     pub(crate) const ROUTED: Self =

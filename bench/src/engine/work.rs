@@ -183,19 +183,23 @@ pub(crate) struct KnownFlows(Bench);
 
 /// One with this program, in which all UDP of the source enters the first path at last.
 pub(crate) fn known_flows(program: &NodeProgram) -> Result<KnownFlows, BenchError> {
-    flows_of(program, true)
+    flows_of(program, Kind::ORDINARY, true)
 }
 
 /// The same where the path ends at this node.
-pub(crate) fn delivered_flows(program: &NodeProgram) -> Result<KnownFlows, BenchError> {
-    flows_of(program, false)
+pub(crate) fn delivered_flows(program: &NodeProgram, kind: Kind) -> Result<KnownFlows, BenchError> {
+    flows_of(program, kind, false)
 }
 
-fn flows_of(program: &NodeProgram, is_tunnelled: bool) -> Result<KnownFlows, BenchError> {
+fn flows_of(
+    program: &NodeProgram,
+    kind: Kind,
+    is_tunnelled: bool,
+) -> Result<KnownFlows, BenchError> {
     let (source, sink) = (Seat::Source, Seat::Sink);
-    let template = Template::bare(Kind::ORDINARY, (source, sink), sink.mac().0, 64);
+    let template = Template::bare(kind, (source, sink), sink.mac().0, 64);
     let order = Order::flows(FLOWS, 0);
-    let drive = Drive::new(program, Kind::ORDINARY)?;
+    let drive = Drive::new(program, kind)?;
     Bench::new(drive, From::Port(source), template, order, is_tunnelled).map(KnownFlows)
 }
 

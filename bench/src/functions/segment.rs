@@ -3,7 +3,7 @@
 
 use super::header::STATES;
 use crate::engine::site::{FIRST_PATH, Hop, Seat, program};
-use crate::engine::{EdgeWork, KnownFlows, delivered_flows};
+use crate::engine::{EdgeWork, Kind, KnownFlows, delivered_flows};
 use crate::error::BenchError;
 use crate::results::{Better, Figure, Goal, Notes};
 use catena_model::bundle::{Configuration, MemberInstance};
@@ -15,32 +15,43 @@ use catena_model::{NodeProgram, PathId};
 const PACKETS: usize = 1 << 16;
 /// Goal, in nanoseconds.
 const PASS_NS: f64 = 250.0;
+/// Goal of what the clock may cost that times both functions, of the pass without it.
+const METERED: f64 = 1.03;
 
-/// Of a whole pass, and of it beside a packet between two endpoints without a chain.
-pub(super) fn figures() -> [Figure; 2] {
+/// Of a whole pass, of it beside a packet between two endpoints without a chain, and of it with a clock beside its
+/// functions, as production has it, beside none.
+pub(super) fn figures() -> [Figure; 3] {
     let figure = |name, unit, goal| Figure::new(name, unit, Better::Lower, goal);
     [
         figure("segment_pass_ns", "ns", Goal::Value(PASS_NS)),
         figure("segment_pass_vs_none", "ns", Goal::Quotient(None)),
+        figure("segment_metered_vs_not", "ns", Goal::Quotient(Some(METERED))),
     ]
 }
 
 /// Engines that are warm.
 pub(super) struct Segment {
     pass: KnownFlows,
+    metered: KnownFlows,
     none: EdgeWork,
 }
 
 impl Segment {
     pub(super) fn new() -> Result<Self, BenchError> {
-        Ok(Self { pass: delivered_flows(&with_functions()?)?, none: EdgeWork::switch()? })
+        let program = with_functions()?;
+        let pass = |kind| delivered_flows(&program, kind);
+        let (pass, metered) = (pass(Kind::ORDINARY)?, pass(Kind::METERED)?);
+        Ok(Self { pass, metered, none: EdgeWork::switch()? })
     }
 
     pub(super) fn take(&mut self, notes: &mut Notes) -> Result<(), BenchError> {
         let (pass, none) = (self.pass.ns(PACKETS)?, self.none.ns(PACKETS)?);
+        let metered = self.metered.ns(PACKETS)?;
         notes.take("segment_pass_ns", true, pass);
         notes.take("segment_pass_vs_none", true, pass);
         notes.take("segment_pass_vs_none", false, none);
+        notes.take("segment_metered_vs_not", true, metered);
+        notes.take("segment_metered_vs_not", false, pass);
         Ok(())
     }
 }

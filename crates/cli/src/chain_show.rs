@@ -4,6 +4,7 @@
 use crate::failure::Failure;
 use crate::output::{Format, Table, block, say, table, tell};
 use catena_model::account::{HopCounters, Volume};
+use catena_model::service_time::ServiceTime;
 use catena_model::setup::ChainSetups;
 use catena_model::status::{
     ChainAtNode, ChainReport, LostOnReturn, PathInstance, PathReport, SilentNode,
@@ -44,7 +45,7 @@ pub(crate) fn show(report: &ChainReport, output: Format) -> Result<(), Failure> 
                 say!("{title}");
             }
             block(way.table());
-            for line in way.drops() {
+            for line in way.drops().into_iter().chain(way.inside()) {
                 say!("{line}");
             }
         }
@@ -262,6 +263,35 @@ impl Way<'_> {
         }
         lines
     }
+}
+
+impl Way<'_> {
+    /// What is known of bundled functions beyond what came and went, a line for each at each node.
+    fn inside(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for node in &self.nodes {
+            for hop in &node.counters.hops {
+                let counts = [(hop.denied, "denied"), (hop.generated, "made")];
+                let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+                let mut told: Vec<String> =
+                    counts.map(|(count, what)| format!("{what} {count}")).collect();
+                told.extend(took(&hop.service_time));
+                if !told.is_empty() {
+                    lines.push(format!("{} at {}: {}", hop.name, name(node), told.join(", ")));
+                }
+            }
+        }
+        lines
+    }
+}
+
+/// How long a packet was with a bundled function; none: nobody has timed any.
+fn took(time: &ServiceTime) -> Option<String> {
+    let [half, most] = [50, 99].map(|part| time.quantile_ns(part));
+    let (mean, half, most) = (time.mean_ns()?, half?, most?);
+    Some(format!(
+        "took {mean} ns for a packet in the mean, at most {half} ns for half of them and {most} ns for 99 of 100"
+    ))
 }
 
 fn name(node: &ChainAtNode) -> &str {

@@ -7,6 +7,7 @@ use crate::bundle::ConfigurationId;
 use crate::drop_reason::DropReason;
 use crate::id::{BlueprintNumber, ChainId, InstanceId, NodeName, PathId, PortId, SliceId};
 use crate::kernel::KernelCounters;
+use crate::service_time::ServiceTime;
 use crate::setup::SetupCounters;
 use crate::slice_wait::SliceWait;
 use crate::status::InstanceHealth;
@@ -182,6 +183,15 @@ pub struct HopCounters {
     /// stay on the path.
     #[serde(default)]
     pub bypassed: Volume,
+    /// Of those come back from a bundled function: ended there by a rule of it.
+    #[serde(default)]
+    pub denied: u64,
+    /// Made by a bundled function of its own: on their way back, or behind it on the path.
+    #[serde(default)]
+    pub generated: u64,
+    /// How long a bundled function inside the data plane took for them.
+    #[serde(default, skip_serializing_if = "ServiceTime::is_empty")]
+    pub service_time: ServiceTime,
 }
 
 /// What a bundled function has counted at one node.

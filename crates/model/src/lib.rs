@@ -31,6 +31,7 @@ pub mod program;
 pub mod question;
 pub mod resource;
 pub mod rule_set;
+pub mod service_time;
 pub mod setup;
 pub mod slice;
 pub mod slice_wait;

@@ -119,6 +119,9 @@ impl HopCounters {
         self.bypassed.merge(other.bypassed);
         add(&mut self.rewritten, other.rewritten);
         add(&mut self.ambiguous, other.ambiguous);
+        add(&mut self.denied, other.denied);
+        add(&mut self.generated, other.generated);
+        self.service_time.merge(&other.service_time);
     }
 }
 
@@ -172,6 +175,7 @@ mod tests {
     use super::*;
     use crate::account::Volume;
     use crate::id::{BlueprintNumber, ChainId, InstanceId, NodeName, PathId, PortId};
+    use crate::service_time::ServiceTime;
     use uuid::Uuid;
 
     fn port(number: u128, packets: u64) -> PortCounters {
@@ -202,6 +206,9 @@ mod tests {
             rewritten: packets,
             ambiguous: packets,
             bypassed: volume,
+            denied: packets,
+            generated: packets,
+            service_time: ServiceTime { packets, ns: packets, counts: [(1, packets)].into() },
         };
         ChainCounters {
             chain: ChainId(Uuid::nil()),

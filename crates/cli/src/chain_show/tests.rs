@@ -4,6 +4,7 @@ use super::*;
 use catena_model::account::ChainCounters;
 use catena_model::id::{BlueprintNumber, ChainId, InstanceId, PathId};
 use catena_model::resource::Encapsulation;
+use catena_model::service_time::ServiceTime;
 use catena_model::setup::Setup;
 use catena_model::status::{ChainState, ChainStatus, PathHop};
 
@@ -24,6 +25,9 @@ fn hop(hop: u16, name: &str, delivered: u64, returned: u64) -> HopCounters {
         rewritten: 0,
         ambiguous: 0,
         bypassed: Volume::default(),
+        denied: 0,
+        generated: 0,
+        service_time: ServiceTime::default(),
     }
 }
 
@@ -113,6 +117,26 @@ fn rows(way: &Way<'_>) -> Vec<Vec<String>> {
     let text = way.table().to_string();
     let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect();
     text.lines().skip(1).map(cells).collect()
+}
+
+#[test]
+fn of_functions_inside_it_is_told_what_they_ended_and_made_and_how_long_they_took() {
+    let mut report = report();
+    let hop = &mut report.nodes[1].counters.hops[0];
+    (hop.denied, hop.generated) = (3, 2);
+    let counts = [(111, 98), (4_095, 2)].into();
+    hop.service_time = ServiceTime { packets: 100, ns: 20_000, counts };
+    report.nodes[1].counters.hops[1].denied = 5;
+    let ways = ways(&report);
+    assert_eq!(
+        ways[0].inside(),
+        [
+            "v1 at host2: denied 3, made 2, took 200 ns for a packet in the mean, at most 111 ns for half of them and \
+             4095 ns for 99 of 100",
+            "ids at host2: denied 5",
+        ]
+    );
+    assert_eq!(ways[1].inside(), [""; 0]);
 }
 
 #[test]

@@ -107,6 +107,12 @@ fn a_firewall_of_a_document_judges_in_its_chain_and_changes_without_breaking_a_c
         }
         let shown = house.tell(&["chain", "show", "guarded"]);
         assert!(shown.contains("function_denied"), "{shown}");
+        // Of whatever was dropped, each attempt; the one that is rejected gets a reset.
+        let line = shown.lines().find(|line| line.starts_with("edge at "));
+        let line = line.unwrap_or_else(|| panic!("nothing of edge in:\n{shown}"));
+        for part in [": denied ", ", made 1, took ", " for 99 of 100"] {
+            assert!(line.contains(part), "no '{part}' in {line}");
+        }
         let story = explained(house, PORTS[2]);
         assert!(story.contains("'edge' drops it: edge.iptables line 7"), "{story}");
         let story = explained(house, PORTS[0]);

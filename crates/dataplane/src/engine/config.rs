@@ -49,6 +49,8 @@ pub struct EngineConfig {
     pub functions_epoch_seconds: u64,
     /// What of that time was over when the engine's began, in nanoseconds.
     pub functions_began_ns: u64,
+    /// What time it is, in nanoseconds, for whoever times functions; none: nobody does.
+    pub meter: Option<fn() -> u64>,
     /// What functions remember of before, where somebody keeps what they remember; none: nobody does.
     pub functions_keep: Option<RememberedState>,
 }
@@ -74,6 +76,7 @@ impl EngineConfig {
             began: None,
             functions_epoch_seconds: 0,
             functions_began_ns: 0,
+            meter: None,
             functions_keep: None,
         }
     }

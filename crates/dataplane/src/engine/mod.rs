@@ -116,6 +116,7 @@ macro_rules! context {
             shaper: &mut $engine.shaper,
             setups: &mut $engine.setups,
             said: $passing.said,
+            meter: $engine.config.meter,
             is_uncharged: $passing.is_probe || $passing.is_asked,
             is_probe: $passing.is_probe,
             is_injected: $passing.is_injected,

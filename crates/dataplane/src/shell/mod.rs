@@ -167,6 +167,7 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
         // Nobody reads it within the sandbox.
         began: clock::identity(Path::new("/proc")).map(|clock| ClockTime { clock, ns: 0 }),
         functions_epoch_seconds: functions.epoch_seconds(),
+        meter: Some(clock::now_ns),
         ..EngineConfig::new(config.node.clone())
     };
     let workers = u32::try_from(config.workers.get()).unwrap_or(u32::MAX);

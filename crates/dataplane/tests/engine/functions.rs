@@ -6,6 +6,8 @@ use crate::scene::{CHAINED_PORT, packet, packet_v6, rules, three_hosts, with_cha
 use crate::super_frames::{stream, super_frame};
 use crate::town::{Town, node_name};
 use catena_dataplane::engine::Tables;
+use catena_io::Offload;
+use catena_model::account::HopCounters;
 use catena_model::bundle::Configuration;
 use catena_model::explain::{ExplainAction, ExplainAt, ExplainRequest, FrameBytes};
 use catena_model::program::{RuleMatch, RulePlace};
@@ -16,6 +18,7 @@ use catena_wire::scalar::IpProtocol;
 use catena_wire::tcp::TcpFlags;
 use catena_wire::varying::VaryingFields;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The answer to whoever opens a connection.
 pub(crate) const SYN_ACK: TcpFlags = TcpFlags(TcpFlags::SYN.0 | TcpFlags::ACK.0);
@@ -103,6 +106,44 @@ fn what_passes_goes_on_and_what_is_denied_ends_on_its_path() {
             assert_eq!((rig.take("D").len(), rig.inside()), (0, 0));
         }
     }
+}
+
+/// A clock that goes on by a thousand nanoseconds with each look.
+fn looked_at() -> u64 {
+    static LOOKS: AtomicU64 = AtomicU64::new(0);
+    LOOKS.fetch_add(1, Ordering::Relaxed) * 1_000
+}
+
+#[test]
+fn each_call_is_timed_and_what_it_ends_and_makes_is_counted_by_function_and_path() {
+    let mut town = with_chain(Encapsulation::Nsh, &[&["v1"], &["v2"]]);
+    inside(&mut town, "v1", "-A FORWARD -p udp -m udp --sport 1 -j DROP");
+    inside(&mut town, "v2", EDGE);
+    let mut rig = Rig::with(town, |config| config.meter = Some(looked_at), 512);
+    let sent = packet(&rig.town, CHAINED_PORT);
+    let ports = [40, 41, 41, 42, 43, 44];
+    let frames = ports.map(|port| (from_port(&sent, port).frame(), Offload::default()));
+    rig.send_all("S", frames);
+    let counters = rig.counters();
+    let hops: Vec<&HopCounters> =
+        counters.iter().flat_map(|node| &node.chains).flat_map(|chain| &chain.hops).collect();
+    let of = |name: &str| hops.iter().find(|hop| hop.name == name).copied().unwrap();
+    let told = |hop: &HopCounters| (hop.returned.packets, hop.denied, hop.generated);
+    assert_eq!([of("v1"), of("v2")].map(told), [(6, 0, 0), (6, 3, 1)]);
+    // Each was one call: six packets share the time between two looks, to whole nanoseconds.
+    for hop in [of("v1"), of("v2")] {
+        let time = &hop.service_time;
+        assert_eq!((time.packets, time.ns, time.mean_ns()), (6, 6 * 166, Some(166)));
+        assert_eq!(time.counts.iter().collect::<Vec<_>>(), [(&175, &6)]);
+    }
+    // Nobody looks where nobody has a clock.
+    let mut town = with_chain(Encapsulation::Nsh, &[&["v1"]]);
+    inside(&mut town, "v1", EDGE);
+    let mut rig = Rig::new(town);
+    rig.send("S", &sent.frame());
+    let counters = rig.counters();
+    let mut hops = counters.iter().flat_map(|node| &node.chains).flat_map(|chain| &chain.hops);
+    assert!(hops.all(|hop| hop.service_time.is_empty()));
 }
 
 /// A marker or a policer of these classes.

@@ -5,6 +5,7 @@ use crate::top::sample::Sample;
 use crate::top::screen::{Next, Screen};
 use catena_model::account::{Account, Volume};
 use catena_model::id::{BlueprintNumber, ChainId, InstanceId, PathId};
+use catena_model::service_time::ServiceTime;
 use catena_model::status::{ChainState, ChainStatus, ChainSummary, NodeReport, NodeStatus};
 use catena_model::{ChainCounters, DropReason, HopCounters, NodeCounters, NodeName};
 use ratatui::Terminal;
@@ -47,6 +48,9 @@ fn node(name: &str, is_connected: bool, entered: u64) -> NodeReport {
         rewritten: 0,
         ambiguous: 0,
         bypassed: Volume::default(),
+        denied: 0,
+        generated: 0,
+        service_time: ServiceTime::default(),
     };
     let counters = ChainCounters {
         chain: WEB,

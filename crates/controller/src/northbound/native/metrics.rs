@@ -79,6 +79,10 @@ struct Metrics {
     chain_setups: Counters,
     hop_delivered: Counters,
     hop_returned: Counters,
+    hop_denied: Counters,
+    hop_generated: Counters,
+    hop_timed: Counters,
+    hop_service_ns: Counters,
     kernel_carried: Counters,
     kernel_punted: Counters,
     kernel_ring_full: Counters,
@@ -141,6 +145,26 @@ impl Metrics {
         );
         counter("hop_delivered_packets", "Given to the instance", &self.hop_delivered);
         counter("hop_returned_packets", "Come back from the instance", &self.hop_returned);
+        counter(
+            "hop_denied_packets",
+            "Of those come back: ended by a rule of the bundled function",
+            &self.hop_denied,
+        );
+        counter(
+            "hop_generated_packets",
+            "Made by the bundled function of its own",
+            &self.hop_generated,
+        );
+        counter(
+            "hop_timed_packets",
+            "Packets whose time in the bundled function was measured",
+            &self.hop_timed,
+        );
+        counter(
+            "hop_service_nanoseconds",
+            "What those took together, in nanoseconds",
+            &self.hop_service_ns,
+        );
         counter("kernel_carried_packets", "Carried by the kernel alone", &self.kernel_carried);
         counter("kernel_punted_packets", "Come up from the kernel path", &self.kernel_punted);
         counter(
@@ -212,6 +236,10 @@ impl Metrics {
                 let labels = with(&labels, &place);
                 add(&self.hop_delivered, &labels, hop.delivered);
                 add(&self.hop_returned, &labels, hop.returned);
+                count(&self.hop_denied, &labels, hop.denied);
+                count(&self.hop_generated, &labels, hop.generated);
+                count(&self.hop_timed, &labels, hop.service_time.packets);
+                count(&self.hop_service_ns, &labels, hop.service_time.ns);
             }
         }
         for (chain, setups) in &counters.setups.chains {

@@ -6,6 +6,7 @@ use crate::support::{Controller, eventually, open};
 use catena_model::account::Account;
 use catena_model::id::PortId;
 use catena_model::program::PathEntry;
+use catena_model::service_time::ServiceTime;
 use catena_model::{ChainCounters, DropReason, HopCounters, PortCounters, Volume};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -91,6 +92,9 @@ fn counters(path: &PathEntry, delivered: u64, returned: u64) -> ChainCounters {
         rewritten: 0,
         ambiguous: 0,
         bypassed: Volume::default(),
+        denied: 0,
+        generated: 0,
+        service_time: ServiceTime::default(),
     });
     ChainCounters {
         chain: path.chain,

@@ -192,6 +192,13 @@ impl Counters {
         self.paths.path_ref(position)
     }
 
+    /// The local instance with this number took so long for each of so many packets of the path.
+    pub(crate) fn timed(&mut self, (path, local): (PathRef, u32), packets: u64, each_ns: u64) {
+        if let Some(hop) = self.paths.hop(path, local) {
+            hop.times.note(packets, each_ns);
+        }
+    }
+
     /// Asks for the counters of the path with this index, before it is needed.
     #[inline]
     pub(crate) fn prefetch(&self, own: u32) {

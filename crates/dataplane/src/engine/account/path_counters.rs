@@ -9,6 +9,7 @@
 
 use super::counters::Drops;
 use super::slots::Slots;
+use crate::engine::collections::histogram::Histogram;
 use crate::engine::encap::PathPosition;
 use crate::engine::tables::Tables;
 use crate::engine::tables::descent::Changed;
@@ -17,6 +18,7 @@ use crate::engine::vector::owner::{Owner, PathRef};
 use catena_io::{prefer_huge_pages, prefetch};
 use catena_model::account::{ChainCounters, HopCounters, Volume};
 use catena_model::id::{ChainId, InstanceId};
+use catena_model::service_time::ServiceTime;
 use catena_model::{CounterScope, DropReason, PathId};
 use std::collections::{BTreeSet, HashMap};
 
@@ -58,6 +60,9 @@ pub(crate) struct HopSums {
     pub(crate) bypassed: Volume,
     pub(crate) rewritten: u64,
     pub(crate) ambiguous: u64,
+    pub(crate) denied: u64,
+    pub(crate) generated: u64,
+    pub(crate) times: Times,
     /// The port towards it, where what it gives back is expected.
     ingress: Option<Owner>,
 }
@@ -75,6 +80,9 @@ impl HopSums {
             bypassed: Volume::default(),
             rewritten: 0,
             ambiguous: 0,
+            denied: 0,
+            generated: 0,
+            times: Times::default(),
             ingress: ingress.map(|port| slots.owner_of_index(port)),
         }
     }
@@ -97,7 +105,32 @@ impl HopSums {
             rewritten: self.rewritten,
             ambiguous: self.ambiguous,
             bypassed: self.bypassed,
+            denied: self.denied,
+            generated: self.generated,
+            service_time: self.times.export(),
         }
+    }
+}
+
+/// How long a function took for packets.
+#[derive(Clone, Default)]
+pub(crate) struct Times {
+    packets: u64,
+    ns: u64,
+    each: Histogram,
+}
+
+impl Times {
+    /// So many packets took so long, each of them.
+    pub(crate) fn note(&mut self, packets: u64, each_ns: u64) {
+        self.packets += packets;
+        self.ns = self.ns.saturating_add(packets.saturating_mul(each_ns));
+        self.each.note(each_ns, packets);
+    }
+
+    fn export(&self) -> ServiceTime {
+        let counts = self.each.counts().collect();
+        ServiceTime { packets: self.packets, ns: self.ns, counts }
     }
 }
 

@@ -21,6 +21,10 @@ pub(crate) enum CounterUpdate {
     Delivered(PathRef, u32),
     /// Come back from the local instance with this number.
     Returned(PathRef, u32),
+    /// Ended at the local instance with this number, by a rule of it.
+    Denied(PathRef, u32),
+    /// Made by the local instance with this number.
+    Generated(PathRef, u32),
     /// Gone past the local instance with this number, which is dead.
     Bypassed(PathRef, u32),
     /// Sent between these ends. What the engine hands out is held until somebody says so
@@ -48,6 +52,16 @@ impl Counters {
             CounterUpdate::Returned(path, local) => {
                 if let Some(hop) = self.paths.hop(path, local) {
                     hop.returned.merge(volume);
+                }
+            }
+            CounterUpdate::Denied(path, local) => {
+                if let Some(hop) = self.paths.hop(path, local) {
+                    hop.denied += volume.packets;
+                }
+            }
+            CounterUpdate::Generated(path, local) => {
+                if let Some(hop) = self.paths.hop(path, local) {
+                    hop.generated += volume.packets;
                 }
             }
             CounterUpdate::Bypassed(path, local) => {

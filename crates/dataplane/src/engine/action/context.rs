@@ -49,6 +49,8 @@ pub(crate) struct Context<'e> {
     pub(crate) setups: &'e mut Setups,
     /// What it has said of those of this vector.
     pub(crate) said: Said,
+    /// What time it is, for whoever times functions.
+    pub(crate) meter: Option<fn() -> u64>,
     /// No slice is charged, and nobody asked for flows: the packets have waited, or somebody asks about them.
     pub(crate) is_uncharged: bool,
     /// The vector is a probe of a chain.

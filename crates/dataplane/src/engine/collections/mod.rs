@@ -2,6 +2,7 @@
 //! common, bounded where others fill them, fair where several share one. Knows keys and numbers alone; refuses to
 //! know packets and programs.
 
+pub(crate) mod histogram;
 pub(crate) mod lists;
 pub(crate) mod pages;
 pub(crate) mod places;

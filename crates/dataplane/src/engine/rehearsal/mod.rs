@@ -82,6 +82,7 @@ impl Rehearsal {
             began: None,
             functions_epoch_seconds: 0,
             functions_began_ns: 0,
+            meter: None,
             functions_keep: None,
         });
         engine.replace_tables(tables);

@@ -262,6 +262,11 @@ fn readdress(work: &mut Work) {
 
 /// The same, or its end there.
 fn settle(work: &mut Work, ends: Option<DropReason>, context: &mut Context<'_>) {
+    if let (Step::Inside(visit), Some(path_ref)) = (work.step, work.path)
+        && ends == Some(DropReason::FunctionDenied)
+    {
+        context.count(work.copy, CounterUpdate::Denied(path_ref, visit.local), work.volume);
+    }
     pass(work, context);
     if let Some(reason) =
         ends.filter(|_| matches!(work.step, Step::Passed { .. } | Step::Inside(_)))
@@ -299,9 +304,16 @@ fn decide(batch: Batch<'_>, functions: &mut Functions, context: &mut Context<'_>
         return failed(works, context);
     };
     let asked = works.len();
+    let mut took_ns = None;
     asking.ask(works.iter().map(packet), |packets, outcomes| {
+        let began = context.meter.map(|meter| meter());
         running.function.process(now, direction, packets, outcomes);
+        let ended = context.meter.map(|meter| meter());
+        took_ns = ended.zip(began).map(|(ended, began)| ended.saturating_sub(began));
     });
+    if let Some(took_ns) = took_ns {
+        time(works, took_ns, context);
+    }
     if let Err(fault) = running.checked(asked, asking.outcomes, asking.messages) {
         tracing::error!(function = running.name(), "it breaks its profile: {fault}");
         return failed(works, context);
@@ -324,6 +336,21 @@ fn decide(batch: Batch<'_>, functions: &mut Functions, context: &mut Context<'_>
         let ends = reason_of(*says);
         tell(work, rules, (ends, becomes), context);
         settle(work, ends, context);
+    }
+}
+
+/// A call took so long: each packet in it has its share, on its path.
+fn time(works: &[Work], took_ns: u64, context: &mut Context<'_>) {
+    let packets = |works: &[Work]| works.iter().map(|work| work.volume.packets).sum::<u64>();
+    let each_ns = took_ns.checked_div(packets(works)).unwrap_or(0);
+    let place = |work: &Work| match work.step {
+        Step::Inside(visit) => work.path.map(|path| (path, visit.local)),
+        _ => None,
+    };
+    for same in works.chunk_by(|one, other| place(one) == place(other)) {
+        if let Some(place) = same.first().and_then(place) {
+            context.counters.timed(place, packets(same), each_ns);
+        }
     }
 }
 
@@ -412,6 +439,10 @@ fn generate(
         }
         let volume = Volume { packets: 1, bytes: frame.len() as u64 };
         context.count(cause.copy, CounterUpdate::Created(cause.owner, Created::Function), volume);
+        if let Some(path_ref) = cause.path {
+            let local = visit.local;
+            context.count(cause.copy, CounterUpdate::Generated(path_ref, local), volume);
+        }
         match make(cause, (generated, frame), &visit, context) {
             Ok(work) => made.push(work),
             Err(reason) => context.counters.dropped(cause.owner, None, reason, 1),

@@ -70,6 +70,7 @@ fn make(
     buffer.offload = Offload::default();
     let path_ref = context.counters.path_ref(position);
     context.count(0, CounterUpdate::Entered(path_ref), volume);
+    context.count(0, CounterUpdate::Generated(path_ref, visit.local), volume);
     Ok(Work {
         flow_hash: parse::flow_hash(&view, tables.choice_seed),
         buffer,
