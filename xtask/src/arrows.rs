@@ -34,6 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "client",
             "model",
             "nf",
+            "plan",
             "rules",
             "runner",
         ],

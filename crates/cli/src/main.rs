@@ -24,6 +24,7 @@ mod keystone;
 mod lab;
 mod link;
 mod logs;
+mod model;
 mod nf;
 mod nf_account;
 mod nf_configured;
@@ -83,6 +84,9 @@ enum Command {
     /// Catena's own network functions without a controller: read their rules, run one between two interfaces.
     #[command(subcommand)]
     Nf(nf::NfCommand),
+    /// Queues in numbers, without a controller: how long packets wait for functions, and stay with them.
+    #[command(subcommand)]
+    Model(model::ModelCommand),
     /// Instances of functions: list them, drain one.
     #[command(subcommand)]
     Instance(function::InstanceCommand),
@@ -148,6 +152,7 @@ fn main() -> ExitCode {
         Command::Chain(command) => chain::run(&connection, command),
         Command::Function(command) => function::run_function(&connection, command),
         Command::Nf(command) => nf::run(command),
+        Command::Model(command) => command.run(),
         Command::Instance(command) => function::run_instance(&connection, command),
         Command::FlowClassifier(command) => stock::run(&connection, command),
         Command::PortPair(command) => stock::run(&connection, command),

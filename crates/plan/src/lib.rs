@@ -41,6 +41,7 @@ mod placement;
 mod port_numbers;
 mod preview;
 mod programs;
+pub mod queueing;
 mod receipt;
 mod reconcile;
 mod render;

@@ -1,0 +1,209 @@
+//! A simulation of queues, event by event: for what no formula says. Knows arrivals, services and the order of packets;
+//! the same seed gives the same run.
+//!
+//! Packets come as a Poisson process and pass stages one behind the other. At each they go to all of its members, wait there in the
+//! order of their arrival for the next server that is free, and leave the stage when the last member has served them.
+
+use super::general::Scv;
+use super::{QueueError, SERVERS_MAX, count, no_less_than_zero, positive, share};
+use catena_wire::flow::mix;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// Of all packets, the first that are not told: queues are empty at first.
+const WARM_UP: f64 = 0.1;
+
+/// A queue with its servers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Member {
+    mean: f64,
+    scv: Scv,
+    servers: u32,
+}
+
+impl Member {
+    /// One whose services take `mean`, and vary so much: not at all, as exponential times, less (times of Erlang with the
+    /// nearest number of phases) or more (of two exponential times by chance, with balanced means).
+    ///
+    /// # Errors
+    /// When the time is none, or there are no servers or too many.
+    pub fn new(mean: f64, scv: Scv, servers: u32) -> Result<Self, QueueError> {
+        count("servers", servers as usize, SERVERS_MAX as usize)?;
+        Ok(Self { mean: no_less_than_zero("the mean service time", mean)?, scv, servers })
+    }
+
+    fn service(&self, draws: &mut Draws) -> f64 {
+        let scv = self.scv.value();
+        if scv == 0.0 {
+            return self.mean;
+        }
+        if scv <= 1.0 {
+            let phases = (1.0 / scv).round().clamp(1.0, 1e4);
+            let sum: f64 = (0..phases as u32).map(|_| draws.exponential()).sum();
+            return self.mean * sum / phases;
+        }
+        let short = f64::midpoint(1.0, ((scv - 1.0) / (scv + 1.0)).sqrt());
+        let part = if draws.uniform() < short { short } else { 1.0 - short };
+        self.mean * draws.exponential() / (2.0 * part)
+    }
+}
+
+/// Members to which each packet goes; one: an ordinary queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stage {
+    /// They.
+    pub members: Vec<Member>,
+}
+
+/// What is simulated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Simulation {
+    lambda: f64,
+    stages: Vec<Stage>,
+}
+
+/// What was seen of packets, without those of the beginning.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Simulated {
+    /// How long each stayed, the shortest first.
+    times: Vec<f64>,
+    waited: f64,
+}
+
+impl Simulation {
+    /// `lambda` packets a second through these stages.
+    ///
+    /// # Errors
+    /// When the rate is none, there are no stages or members, or more comes to one than it can serve.
+    pub fn new(lambda: f64, stages: Vec<Stage>) -> Result<Self, QueueError> {
+        let lambda = positive("the arrival rate", lambda)?;
+        count("stages", stages.len(), SERVERS_MAX as usize)?;
+        for stage in &stages {
+            count("members", stage.members.len(), SERVERS_MAX as usize)?;
+            for Member { mean, servers, .. } in &stage.members {
+                let (mu, servers) = (1.0 / mean, *servers);
+                let capacity = mu * f64::from(servers);
+                if lambda >= capacity {
+                    return Err(QueueError::Unstable { lambda, mu, servers, capacity });
+                }
+            }
+        }
+        Ok(Self { lambda, stages })
+    }
+
+    /// So many packets, the first tenth of which is not told.
+    #[must_use]
+    pub fn run(&self, packets: usize, seed: u64) -> Simulated {
+        let mut draws = Draws { seed, drawn: 0 };
+        let mut now = 0.0;
+        let arrivals: Vec<f64> = (0..packets)
+            .map(|_| {
+                now += draws.exponential() / self.lambda;
+                now
+            })
+            .collect();
+        let mut at = arrivals.clone();
+        let mut waited = vec![0.0; packets];
+        for stage in &self.stages {
+            stage.pass(&mut at, &mut waited, &mut draws);
+        }
+        let told = (packets as f64 * WARM_UP) as usize;
+        let mut times: Vec<f64> =
+            at.iter().zip(&arrivals).skip(told).map(|(left, came)| left - came).collect();
+        times.sort_by(f64::total_cmp);
+        let waited = waited.iter().skip(told).sum::<f64>() / times.len().max(1) as f64;
+        Simulated { times, waited }
+    }
+}
+
+impl Stage {
+    /// Takes packets through: `at` is when each comes, and then when each leaves. Of several members it counts as
+    /// waiting what the last one to end has waited.
+    fn pass(&self, at: &mut [f64], waited: &mut [f64], draws: &mut Draws) {
+        let mut order: Vec<usize> = (0..at.len()).collect();
+        order.sort_by(|one, other| at[*one].total_cmp(&at[*other]));
+        let mut left = vec![(0.0_f64, 0.0_f64); at.len()];
+        for member in &self.members {
+            let mut free: BinaryHeap<Free> = (0..member.servers).map(|_| Free(0.0)).collect();
+            for packet in &order {
+                let Some(Free(since)) = free.pop() else { continue };
+                let begins = since.max(at[*packet]);
+                let ends = begins + member.service(draws);
+                free.push(Free(ends));
+                if ends > left[*packet].0 {
+                    left[*packet] = (ends, begins - at[*packet]);
+                }
+            }
+        }
+        for ((at, waited), (ends, wait)) in at.iter_mut().zip(waited).zip(left) {
+            *at = ends;
+            *waited += wait;
+        }
+    }
+}
+
+impl Simulated {
+    /// How long a packet stayed, in the mean.
+    #[must_use]
+    pub fn mean_sojourn(&self) -> f64 {
+        self.times.iter().sum::<f64>() / self.times.len().max(1) as f64
+    }
+
+    /// How long it waited, in the mean.
+    #[must_use]
+    pub const fn mean_wait(&self) -> f64 {
+        self.waited
+    }
+
+    /// So large a share of packets stayed no longer.
+    ///
+    /// # Errors
+    /// When the share is not between zero and one.
+    pub fn sojourn_quantile(&self, part: f64) -> Result<f64, QueueError> {
+        let place = (self.times.len() as f64 * share(part)?) as usize;
+        Ok(self.times.get(place).copied().unwrap_or(0.0))
+    }
+}
+
+/// When a server is free; the first of a heap is the earliest.
+struct Free(f64);
+
+impl PartialEq for Free {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Free {}
+
+impl PartialOrd for Free {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Free {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.0.total_cmp(&self.0)
+    }
+}
+
+/// Numbers by chance.
+struct Draws {
+    seed: u64,
+    drawn: u64,
+}
+
+impl Draws {
+    /// Above zero, and at most one.
+    fn uniform(&mut self) -> f64 {
+        self.drawn += 1;
+        let bits = mix(self.seed ^ mix(self.drawn)) >> 11;
+        (bits + 1) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// An exponential time whose mean is one.
+    fn exponential(&mut self) -> f64 {
+        -self.uniform().ln()
+    }
+}
