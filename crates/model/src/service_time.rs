@@ -36,8 +36,8 @@ impl ServiceTime {
     /// So many hundredths of all packets took no longer than this, in nanoseconds; none: none was timed.
     #[must_use]
     pub fn quantile_ns(&self, hundredths: u64) -> Option<u64> {
-        let all = self.counts.values().copied().fold(0_u64, u64::saturating_add);
-        let wanted = u128::from(all) * u128::from(hundredths.min(100));
+        let all: u128 = self.counts.values().copied().map(u128::from).sum();
+        let wanted = all * u128::from(hundredths.min(100));
         let mut seen = 0_u128;
         self.counts.iter().find_map(|(ns, count)| {
             seen += u128::from(*count) * 100;

@@ -16,6 +16,7 @@ mod error;
 mod fast_path;
 mod following;
 mod hellos;
+mod inquiring;
 mod observe;
 mod offload;
 mod offloading;
@@ -75,8 +76,8 @@ use stages::functions::Access;
 use stages::receive::Arrival;
 use stages::shared_functions::SharedFunctions;
 use stages::{
-    answer, answer_inside, classify, coalesce, functions, inquiries, prober, proxy, receive, setup,
-    shaping, switch,
+    answer, answer_inside, classify, coalesce, functions, prober, proxy, receive, setup, shaping,
+    switch,
 };
 use state::affinity::FlowAffinity;
 use state::capture::Captures;
@@ -538,23 +539,6 @@ impl Engine {
         }
         let release_ns = self.next_release_ns(now_ns);
         [health_ns, functions_ns, kernel_ns, hello_ns, release_ns].into_iter().flatten().min()
-    }
-
-    /// Sends what functions ask others of their own accord. Where several engines share a node, the first one decides
-    /// for functions that remember what they have asked.
-    fn inquire(&mut self, now_ns: u64, pool: &mut BufferPool, out: &mut Output) {
-        if matches!(self.config.watch_duty, WatchDuty::Tells(..)) {
-            return;
-        }
-        let context = context!(self, now_ns, pool, Passing::default());
-        inquiries::send(&mut self.functions, &mut self.vector, context);
-        if self.vector.is_empty() {
-            return;
-        }
-        let access = &mut Access::Live(&mut self.functions);
-        functions::forward(&mut self.vector, &mut self.affinity, access, context);
-        switch::switch(&mut self.vector, context);
-        self.egress.emit(&mut self.vector, &mut self.proxy_flows, context, out);
     }
 
     /// All that is left in these batches was handed to the kernel.
