@@ -1,10 +1,10 @@
-//! Queues in numbers, without a controller: how long packets wait for functions and stay with them. Knows how to ask and
-//! tell; refuses to calculate.
+//! Queues in numbers, without a controller: how long packets wait for functions and stay with them. Knows how to ask
+//! and tell; refuses to calculate.
 
 use crate::failure::Failure;
 use crate::output::{Format, block, table, tell};
 use catena_plan::queueing::{
-    ForkJoin, Member, Mmc, QueueError, Scv, Simulated, Simulation, Stage, Tandem, mgc_wait,
+    ForkJoin, Mmc, QueueError, Scv, Simulated, Simulation, Stage, Station, Tandem, mgc_wait,
     priority_waits, separate_wait,
 };
 use clap::{Args, Subcommand};
@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 
 /// Packets of a simulation.
 const PACKETS: usize = 1_000_000;
-const PACKETS_MAX: u64 = 100_000_000;
+/// A packet takes some fifty bytes of memory.
+const PACKETS_MAX: u64 = 10_000_000;
 
 #[derive(Subcommand)]
 pub(crate) enum ModelCommand {
@@ -42,7 +43,7 @@ pub(crate) struct QueueArguments {
     #[arg(long, value_name = "SCV", default_value_t = 1.0)]
     cs2: f64,
     /// Of what comes, the rates of classes, the first of which goes first; their sum is --lambda.
-    #[arg(long, value_name = "RATES", value_delimiter = ',')]
+    #[arg(long, value_name = "RATES", value_delimiter = ',', conflicts_with = "simulate")]
     priorities: Vec<f64>,
     #[command(flatten)]
     told: ToldArguments,
@@ -80,7 +81,7 @@ struct ToldArguments {
     /// Simulate it, too.
     #[arg(long)]
     simulate: bool,
-    /// Packets of the simulation; the first tenth is not told.
+    /// Packets of the simulation, ten million at most; the first tenth is not told.
     #[arg(long, value_name = "N", requires = "simulate", default_value_t = PACKETS as u64,
           value_parser = clap::value_parser!(u64).range(1..=PACKETS_MAX))]
     packets: u64,
@@ -145,7 +146,7 @@ fn queue(arguments: &QueueArguments) -> Result<Map<String, Value>, QueueError> {
         put("Wq_by_priority", json!(priority_waits(classes, mu, servers)?));
     }
     if arguments.ca2 == 1.0 || !arguments.told.simulate {
-        let members = vec![Member::new(1.0 / mu, services, servers)?];
+        let members = vec![Station::new(1.0 / mu, services, servers)?];
         arguments.told.tell(lambda, vec![Stage { members }], &mut told)?;
         return Ok(told);
     }
@@ -167,7 +168,7 @@ fn tandem(arguments: &TandemArguments) -> Result<Map<String, Value>, QueueError>
     for (key, part) in [("W_p95", 0.95), ("W_p99", 0.99)] {
         told.insert(key.into(), json!(tandem.sojourn_quantile(part)?));
     }
-    let member = |mu: &f64| Member::new(1.0 / mu, Scv::EXPONENTIAL, 1);
+    let member = |mu: &f64| Station::new(1.0 / mu, Scv::EXPONENTIAL, 1);
     let stage = |mu: &f64| member(mu).map(|member| Stage { members: vec![member] });
     how.tell(*lambda, mus.iter().map(stage).collect::<Result<_, _>>()?, &mut told)?;
     Ok(told)
@@ -191,7 +192,7 @@ fn fork_join(arguments: &ForkJoinArguments) -> Result<Map<String, Value>, QueueE
     ] {
         told.insert(key.into(), value);
     }
-    let member = |mu: &f64| Member::new(1.0 / mu, Scv::EXPONENTIAL, 1);
+    let member = |mu: &f64| Station::new(1.0 / mu, Scv::EXPONENTIAL, 1);
     let members = mus.iter().map(member).collect::<Result<_, _>>()?;
     how.tell(*lambda, vec![Stage { members }], &mut told)?;
     Ok(told)
@@ -267,7 +268,7 @@ fn show(told: &Map<String, Value>, output: Format) -> Result<(), Failure> {
     })
 }
 
-/// Six digits; nothing where nothing is known.
+/// Six digits behind the point, or six in all of what is very small or large; nothing where nothing is known.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => "–".to_owned(),
@@ -387,8 +388,10 @@ mod tests {
             ("queue --lambda 2 --mu 1 -c 2", "add servers"),
             ("queue --lambda 3 --mu 1 -c 4 --priorities 1,1", "the sum of --priorities is 2"),
             ("queue --lambda 3 --mu 1 -c 4 --ca2 2 --simulate", "--ca2 is 2"),
-            ("queue --lambda 3 --mu 1 -c 4 --cs2 -1", "--cs2"),
+            ("queue --lambda 3 --mu 1 -c 4 --cs2=-1", "squared coefficient of variation is -1"),
             ("queue --lambda x --mu 1", "--lambda"),
+            ("queue --lambda 3 --mu 1 -c 4 --priorities 1,2 --simulate", "--priorities"),
+            ("queue --lambda 0.5 --mu 1 --cs2 1e20 --simulate", "from 0.001 to 1000"),
             ("tandem --lambda 1 --mus 2,0.5", "no steady state"),
             ("fork-join --lambda 1 --mus 2,,3", "--mus"),
             ("fork-join --lambda 1", "--mus"),

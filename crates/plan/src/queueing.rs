@@ -1,5 +1,5 @@
-//! Queues in numbers: how long packets wait for functions and stay with them, by the formulas of queueing theory, and by
-//! simulation where there are none. Knows rates, servers and shares; refuses to know functions, hosts and clocks.
+//! Queues in numbers: how long packets wait for functions and stay with them, by the formulas of queueing theory, and
+//! by simulation where there are none. Knows rates, servers and shares; refuses to know functions, hosts and clocks.
 //!
 //! Rates are per second and times in seconds, or both in any other unit of time. Symbols are those of the literature: λ
 //! arrivals, μ services of one server, c servers, a = λ/μ offered load, ρ = a/c utilization.
@@ -15,13 +15,15 @@ mod tests;
 pub use fork_join::ForkJoin;
 pub use general::{Scv, mg1_wait, mgc_wait, priority_waits, separate_wait};
 pub use mmc::Mmc;
-pub use simulation::{Member, Simulated, Simulation, Stage};
+pub use simulation::{Simulated, Simulation, Stage, Station};
 pub use tandem::Tandem;
 
 use thiserror::Error;
 
-/// Servers of one queue, and queues beside or behind each other.
+/// Servers of one queue.
 pub const SERVERS_MAX: u32 = 65_536;
+/// Queues behind each other: as many as functions in a chain.
+pub const STAGES_MAX: usize = 62;
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Error)]

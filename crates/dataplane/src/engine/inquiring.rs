@@ -1,5 +1,5 @@
-//! What functions ask of their own accord, as the engine sends it when time passes. Knows which of several engines does;
-//! refuses to know who asks, and what.
+//! What functions ask of their own accord, as the engine sends it when time passes. Knows which of several engines
+//! does; refuses to know who asks, and what.
 
 use crate::engine::action::context::Context;
 use crate::engine::action::output::Output;

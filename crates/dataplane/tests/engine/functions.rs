@@ -12,7 +12,7 @@ use catena_model::bundle::Configuration;
 use catena_model::explain::{ExplainAction, ExplainAt, ExplainRequest, FrameBytes};
 use catena_model::program::{RuleMatch, RulePlace};
 use catena_model::resource::Encapsulation;
-use catena_model::{CounterScope, DropReason};
+use catena_model::{CounterScope, DropReason, NodeCounters};
 use catena_wire::frame::FrameView;
 use catena_wire::scalar::IpProtocol;
 use catena_wire::tcp::TcpFlags;
@@ -124,7 +124,10 @@ fn each_call_is_timed_and_what_it_ends_and_makes_is_counted_by_function_and_path
     let ports = [40, 41, 41, 42, 43, 44];
     let frames = ports.map(|port| (from_port(&sent, port).frame(), Offload::default()));
     rig.send_all("S", frames);
-    let counters = rig.counters();
+    let chains = rig.town.chains.iter().map(|chain| rig.town.chain_id(chain)).collect();
+    let of = CounterScope { chains, ..CounterScope::default() };
+    let counters: Vec<NodeCounters> =
+        rig.nodes.iter().map(|node| node.counters_of(Some(&of))).collect();
     let hops: Vec<&HopCounters> =
         counters.iter().flat_map(|node| &node.chains).flat_map(|chain| &chain.hops).collect();
     let of = |name: &str| hops.iter().find(|hop| hop.name == name).copied().unwrap();
@@ -133,9 +136,13 @@ fn each_call_is_timed_and_what_it_ends_and_makes_is_counted_by_function_and_path
     // Each was one call: six packets share the time between two looks, to whole nanoseconds.
     for hop in [of("v1"), of("v2")] {
         let time = &hop.service_time;
-        assert_eq!((time.packets, time.ns, time.mean_ns()), (6, 6 * 166, Some(166)));
+        assert_eq!((time.packets, time.ns, time.mean_ns()), (6, 1_000, Some(166)));
         assert_eq!(time.counts.iter().collect::<Vec<_>>(), [(&175, &6)]);
     }
+    // Of all chains together, sums alone are told.
+    let all = rig.counters();
+    let mut all = all.iter().flat_map(|node| &node.chains).flat_map(|chain| &chain.hops);
+    assert!(all.all(|hop| hop.service_time.packets == 6 && hop.service_time.counts.is_empty()));
     // Nobody looks where nobody has a clock.
     let mut town = with_chain(Encapsulation::Nsh, &[&["v1"]]);
     inside(&mut town, "v1", EDGE);

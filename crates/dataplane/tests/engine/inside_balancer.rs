@@ -217,6 +217,43 @@ fn asked_and_counted(has_segments: bool) {
     assert_eq!(rig.inside(), 0);
 }
 
+/// The servers that were asked within a second, by nobody who answers.
+fn asked_in_a_second(rig: &mut Rig) -> [usize; 2] {
+    for server in ["D1", "D2"] {
+        rig.take(server);
+    }
+    rig.pass(1_000);
+    ["D1", "D2"].map(|server| rig.take(server).len())
+}
+
+#[test]
+fn checks_go_where_packets_of_clients_go_and_one_value_of_an_instance_asks() {
+    let mut town = town(Encapsulation::Nsh, &[&["lb"]]);
+    // One that is only prepared, with a lower identifier than the one that packets take.
+    town.chain("prepared", Encapsulation::Nsh, &[&["lb"]], &[]);
+    town.chains.rotate_right(1);
+    let mut rig = Rig::new(town);
+    servers_of_connections(&mut rig, 20_000);
+    rig.moved();
+    assert_eq!(asked_in_a_second(&mut rig), [1, 1]);
+    let moved = rig.moved();
+    assert_eq!(moved.get("host2 path 100 entered"), Some(&2), "{moved:?}");
+    assert!(!moved.contains_key("host2 path 102 entered"), "{moved:?}");
+    // Under another configuration there, it is two values, of which packets come to the former.
+    let key = ("lb".to_owned(), String::new());
+    let mut other = rig.town.bundled[&key].clone();
+    other.config = other.config.replace("1000", "1001");
+    assert_ne!(other, rig.town.bundled[&key]);
+    rig.town.bundled.insert(("lb".into(), "prepared".into()), other);
+    rig.apply();
+    servers_of_connections(&mut rig, 21_000);
+    assert_eq!(asked_in_a_second(&mut rig), [1, 1]);
+    // That is taken back.
+    rig.town.bundled.retain(|(_, chain), _| chain.is_empty());
+    rig.apply();
+    assert_eq!(asked_in_a_second(&mut rig), [1, 1]);
+}
+
 #[test]
 fn of_several_engines_one_asks() {
     let change = |_: &mut EngineConfig| {};

@@ -12,8 +12,22 @@ use std::net::IpAddr;
 /// What messages call the settings, which are in no file.
 const NAME: &str = "config";
 
+/// Time passes for functions of chains so often, milliseconds.
+const TURN_MS: u32 = 100;
+
 fn settings(config: &str) -> Result<BalancerConfig, ConfigError> {
-    read(config, NAME).map_err(|error| ConfigError(error.to_string()))
+    let config = read(config, NAME).map_err(|error| ConfigError(error.to_string()))?;
+    for service in &config.services {
+        let Some(health) = &service.health else { continue };
+        if health.interval_ms.min(health.timeout_ms) < TURN_MS {
+            return Err(ConfigError(format!(
+                "service '{}' has a 'health' whose 'interval_ms' or 'timeout_ms' is below {TURN_MS}, which is how often \
+                 time passes for functions of chains; give {TURN_MS} or more",
+                service.name
+            )));
+        }
+    }
+    Ok(config)
 }
 
 pub(super) fn make(config: &str, surroundings: &Surroundings) -> Made {

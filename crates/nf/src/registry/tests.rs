@@ -163,4 +163,7 @@ fn what_a_balancer_makes_of_destinations_follows_from_its_configuration() {
     });
     let backend = |text| (prefix(text), Some(81), Some(81));
     assert_eq!(asked.collect::<Vec<_>>(), ["10.0.2.1/32", "10.0.2.2/32"].map(backend));
+    config["services"][0]["health"]["timeout_ms"] = 99.into();
+    let told = refusal("balancer", &config.to_string());
+    assert!(told.contains("'web' has a 'health'") && told.contains("100 or more"), "{told}");
 }

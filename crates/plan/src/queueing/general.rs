@@ -65,8 +65,8 @@ pub fn priority_waits(lambdas: &[f64], mu: f64, servers: u32) -> Result<Vec<f64>
     Ok(waits.collect())
 }
 
-/// How long packets wait, in the mean, where each server has a queue of its own, and chance shares them out evenly: what
-/// a card does that spreads flows (RSS), with many flows.
+/// How long packets wait, in the mean, where each server has a queue of its own, and chance shares them out evenly:
+/// what a card does that spreads flows (RSS), with many flows.
 ///
 /// # Errors
 /// As [`Mmc::new`].

@@ -3,6 +3,9 @@
 
 use super::{QueueError, SERVERS_MAX, count, positive, share, where_tail_is};
 
+/// Of what servers can do, as much as arrivals may ask for: beyond, numbers tell nothing any more.
+pub(super) const FULL: f64 = 1.0 - 1e-12;
+
 /// Such a queue in its steady state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mmc {
@@ -23,7 +26,7 @@ impl Mmc {
             (positive("the arrival rate", lambda)?, positive("the service rate", mu)?);
         count("servers", servers as usize, SERVERS_MAX as usize)?;
         let capacity = mu * f64::from(servers);
-        if lambda >= capacity {
+        if lambda >= capacity * FULL {
             return Err(QueueError::Unstable { lambda, mu, servers, capacity });
         }
         let (offered, load) = (lambda / mu, lambda / capacity);
@@ -144,12 +147,17 @@ impl Mmc {
     /// The share of packets that stay longer.
     #[must_use]
     pub fn sojourn_tail(&self, time: f64) -> f64 {
-        let (served, waiting) = ((-self.mu * time).exp(), self.waiting);
+        let served = (-self.mu * time).exp();
         let beyond = f64::from(self.servers) - 1.0 - self.offered_load();
-        // (1 - e^(-μtd)) / d, whose limit where d is zero is μt.
+        // e^(-μt) (1 - e^(-μtd)) / d: where d is small, both differences would lose their digits; where it is far below
+        // zero, the one factor overflows as the other vanishes.
         let x = self.mu * time * beyond;
-        let ratio = if x.abs() < 1e-12 { self.mu * time } else { -(-x).exp_m1() / beyond };
-        served * (1.0 + waiting * ratio)
+        let waited = match x.abs() {
+            small if small < 1e-12 => served * self.mu * time,
+            below if below < 1.0 => served * -(-x).exp_m1() / beyond,
+            _ => (served - (-self.spare() * time).exp()) / beyond,
+        };
+        served + self.waiting * waited
     }
 
     /// So large a share of packets stays no longer.

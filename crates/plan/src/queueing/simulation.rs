@@ -1,34 +1,45 @@
 //! A simulation of queues, event by event: for what no formula says. Knows arrivals, services and the order of packets;
 //! the same seed gives the same run.
 //!
-//! Packets come as a Poisson process and pass stages one behind the other. At each they go to all of its members, wait there in the
-//! order of their arrival for the next server that is free, and leave the stage when the last member has served them.
+//! Packets come as a Poisson process and pass stages one behind the other. At each they go to all of its members, wait
+//! there in the order of their arrival for the next server that is free, and leave the stage when the last member has
+//! served them.
 
 use super::general::Scv;
-use super::{QueueError, SERVERS_MAX, count, no_less_than_zero, positive, share};
+use super::mmc::FULL;
+use super::{QueueError, SERVERS_MAX, STAGES_MAX, count, no_less_than_zero, positive, share};
 use catena_wire::flow::mix;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::ops::RangeInclusive;
 
+/// How services may vary, unless they do not at all.
+const SCVS: RangeInclusive<f64> = 0.001..=1_000.0;
 /// Of all packets, the first that are not told: queues are empty at first.
 const WARM_UP: f64 = 0.1;
 
 /// A queue with its servers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Member {
+pub struct Station {
     mean: f64,
     scv: Scv,
     servers: u32,
 }
 
-impl Member {
-    /// One whose services take `mean`, and vary so much: not at all, as exponential times, less (times of Erlang with the
-    /// nearest number of phases) or more (of two exponential times by chance, with balanced means).
+impl Station {
+    /// One whose services take `mean`, and vary so much: not at all, as exponential times, less (a mixture of times of
+    /// Erlang with one phase more or less; H. Tijms, Stochastic Models, appendix B) or more (of two exponential times
+    /// by chance, with balanced means).
     ///
     /// # Errors
-    /// When the time is none, or there are no servers or too many.
+    /// When the time is none, they vary too little or too much, or there are no servers or too many.
     pub fn new(mean: f64, scv: Scv, servers: u32) -> Result<Self, QueueError> {
         count("servers", servers as usize, SERVERS_MAX as usize)?;
+        let value = scv.value();
+        if value != 0.0 && !SCVS.contains(&value) {
+            let what = "the squared coefficient of variation of simulated services";
+            return Err(QueueError::NotANumber { what, value, wanted: "0, or from 0.001 to 1000" });
+        }
         Ok(Self { mean: no_less_than_zero("the mean service time", mean)?, scv, servers })
     }
 
@@ -38,9 +49,12 @@ impl Member {
             return self.mean;
         }
         if scv <= 1.0 {
-            let phases = (1.0 / scv).round().clamp(1.0, 1e4);
-            let sum: f64 = (0..phases as u32).map(|_| draws.exponential()).sum();
-            return self.mean * sum / phases;
+            let phases = (1.0 / scv).ceil();
+            let root = (phases * (1.0 + scv) - phases * phases * scv).max(0.0).sqrt();
+            let fewer = ((phases * scv - root) / (1.0 + scv)).clamp(0.0, 1.0);
+            let drawn = if draws.uniform() <= fewer { phases - 1.0 } else { phases };
+            let sum: f64 = (0..drawn as u32).map(|_| draws.exponential()).sum();
+            return self.mean * sum / (phases - fewer);
         }
         let short = f64::midpoint(1.0, ((scv - 1.0) / (scv + 1.0)).sqrt());
         let part = if draws.uniform() < short { short } else { 1.0 - short };
@@ -52,7 +66,7 @@ impl Member {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
     /// They.
-    pub members: Vec<Member>,
+    pub members: Vec<Station>,
 }
 
 /// What is simulated.
@@ -77,13 +91,13 @@ impl Simulation {
     /// When the rate is none, there are no stages or members, or more comes to one than it can serve.
     pub fn new(lambda: f64, stages: Vec<Stage>) -> Result<Self, QueueError> {
         let lambda = positive("the arrival rate", lambda)?;
-        count("stages", stages.len(), SERVERS_MAX as usize)?;
+        count("stages", stages.len(), STAGES_MAX)?;
         for stage in &stages {
             count("members", stage.members.len(), SERVERS_MAX as usize)?;
-            for Member { mean, servers, .. } in &stage.members {
+            for Station { mean, servers, .. } in &stage.members {
                 let (mu, servers) = (1.0 / mean, *servers);
                 let capacity = mu * f64::from(servers);
-                if lambda >= capacity {
+                if lambda >= capacity * FULL {
                     return Err(QueueError::Unstable { lambda, mu, servers, capacity });
                 }
             }

@@ -2,7 +2,7 @@
 //! such a queue for itself and means add up; where each stage has one server, times in them are independent too
 //! (Reich 1957), and all of them together are a sum of exponential times.
 
-use super::{Mmc, QueueError, SERVERS_MAX, count, share, where_tail_is};
+use super::{Mmc, QueueError, STAGES_MAX, count, share, where_tail_is};
 
 /// Stages.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +16,7 @@ impl Tandem {
     /// # Errors
     /// When there is no stage, or one is no queue ([`Mmc::new`]).
     pub fn new(lambda: f64, stages: &[(f64, u32)]) -> Result<Self, QueueError> {
-        count("stages", stages.len(), SERVERS_MAX as usize)?;
+        count("stages", stages.len(), STAGES_MAX)?;
         let stages = stages.iter().map(|(mu, servers)| Mmc::new(lambda, *mu, *servers));
         Ok(Self { stages: stages.collect::<Result<_, _>>()? })
     }
@@ -51,8 +51,8 @@ impl Tandem {
 
 /// The share of sums of exponential times with these rates that are longer.
 ///
-/// The matrix exponential of the chain of phases, by scaling and squaring: all numbers on the way are shares, so nothing
-/// cancels, however close rates are to each other.
+/// The matrix exponential of the chain of phases, by scaling and squaring: all numbers on the way are shares, so
+/// nothing cancels, however close rates are to each other.
 fn sum_tail(rates: &[f64], time: f64) -> f64 {
     let fastest = rates.iter().copied().fold(0.0, f64::max);
     let halvings = (fastest * time).log2().ceil().clamp(0.0, 60.0) as i32;

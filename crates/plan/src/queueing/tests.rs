@@ -105,6 +105,22 @@ fn means_are_sums_over_states_and_tails_those_of_the_means() {
     }
 }
 
+/// Where servers are nearly full, the stay is nearly the wait: exponential behind it.
+#[test]
+fn tails_hold_where_servers_are_nearly_full() {
+    for (lambda, servers) in [(0.999, 1), (3.999, 4), (0.999_999, 1), (7.992, 8)] {
+        let queue = Mmc::new(lambda, 1.0, servers).unwrap();
+        for part in [0.95, 0.99] {
+            let told = queue.sojourn_quantile(part).unwrap();
+            let wait = queue.wait_quantile(part).unwrap();
+            close(told, wait + 1.0, 2e-3, &format!("{part} of {lambda} at {servers}"));
+        }
+    }
+    let one = Mmc::new(0.999, 1.0, 1).unwrap();
+    exact(one.sojourn_quantile(0.95).unwrap(), 20.0_f64.ln() / 0.001, "one server is exponential");
+    assert!(Mmc::new(0.3, 0.1, 3).is_err(), "full, but for the last bit");
+}
+
 #[test]
 fn the_formula_that_the_paper_prints_is_none() {
     // With ρ = λ/μ in place of λ/(cμ), the share of time without packets is below zero, or divides by zero.
@@ -211,13 +227,13 @@ fn members_side_by_side_are_those_of_the_vectors() {
     exact(unequal.lower_bound(), 2.5, "the slowest");
 }
 
-fn run(lambda: f64, stages: &[&[Member]]) -> Simulated {
+fn run(lambda: f64, stages: &[&[Station]]) -> Simulated {
     let stages = stages.iter().map(|members| Stage { members: members.to_vec() }).collect();
     Simulation::new(lambda, stages).unwrap().run(1_500_000, 7)
 }
 
-fn member(mean: f64, scv: f64, servers: u32) -> Member {
-    Member::new(mean, Scv::new(scv).unwrap(), servers).unwrap()
+fn member(mean: f64, scv: f64, servers: u32) -> Station {
+    Station::new(mean, Scv::new(scv).unwrap(), servers).unwrap()
 }
 
 #[test]
@@ -233,15 +249,15 @@ fn what_is_simulated_is_within_two_percent_of_what_is_known() {
             close(seen.sojourn_quantile(part).unwrap(), told, 0.02, &what);
         }
     }
-    for scv in [0.0, 0.5, 4.0] {
+    for scv in [0.0, 0.3, 0.5, 0.7, 4.0] {
         let told = mg1_wait(0.8, 1.0, Scv::new(scv).unwrap()).unwrap();
         let wide = if scv > 1.0 { 0.04 } else { 0.02 };
         close(run(0.8, &[&[member(1.0, scv, 1)]]).mean_wait(), told, wide, &format!("scv {scv}"));
     }
     for case in cases(&vectors(), "tandem") {
         let mus = case["mus"].as_array().unwrap().iter().map(|mu| mu.as_f64().unwrap());
-        let stages: Vec<[Member; 1]> = mus.map(|mu| [member(1.0 / mu, 1.0, 1)]).collect();
-        let stages: Vec<&[Member]> = stages.iter().map(|stage| &stage[..]).collect();
+        let stages: Vec<[Station; 1]> = mus.map(|mu| [member(1.0 / mu, 1.0, 1)]).collect();
+        let stages: Vec<&[Station]> = stages.iter().map(|stage| &stage[..]).collect();
         let seen = run(number(&case, "lam"), &stages);
         close(seen.mean_sojourn(), number(&case, "W"), 0.02, &case.to_string());
         close(

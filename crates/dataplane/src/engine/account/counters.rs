@@ -192,10 +192,10 @@ impl Counters {
         self.paths.path_ref(position)
     }
 
-    /// The local instance with this number took so long for each of so many packets of the path.
-    pub(crate) fn timed(&mut self, (path, local): (PathRef, u32), packets: u64, each_ns: u64) {
+    /// The local instance with this number took so long for so many packets of the path: together, and for each.
+    pub(crate) fn timed(&mut self, (path, local): (PathRef, u32), packets: u64, ns: (u64, u64)) {
         if let Some(hop) = self.paths.hop(path, local) {
-            hop.times.note(packets, each_ns);
+            hop.times.note(packets, ns);
         }
     }
 

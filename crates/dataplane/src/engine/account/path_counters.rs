@@ -94,7 +94,7 @@ impl HopSums {
         self.ingress.filter(|_| lost > 0).map(|ingress| (ingress, lost))
     }
 
-    fn export(&self) -> HopCounters {
+    fn export(&self, has_shares: bool) -> HopCounters {
         HopCounters {
             hop: self.hop,
             member: self.member,
@@ -107,7 +107,7 @@ impl HopSums {
             bypassed: self.bypassed,
             denied: self.denied,
             generated: self.generated,
-            service_time: self.times.export(),
+            service_time: self.times.export(has_shares),
         }
     }
 }
@@ -121,15 +121,16 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// So many packets took so long, each of them.
-    pub(crate) fn note(&mut self, packets: u64, each_ns: u64) {
+    /// So many packets took so long: together, and each of them.
+    pub(crate) fn note(&mut self, packets: u64, (together_ns, each_ns): (u64, u64)) {
         self.packets += packets;
-        self.ns = self.ns.saturating_add(packets.saturating_mul(each_ns));
+        self.ns = self.ns.saturating_add(together_ns);
         self.each.note(each_ns, packets);
     }
 
-    fn export(&self) -> ServiceTime {
-        let counts = self.each.counts().collect();
+    /// `has_shares`: how many took how long is told as well, which is long.
+    fn export(&self, has_shares: bool) -> ServiceTime {
+        let counts = self.each.counts().filter(|_| has_shares).collect();
         ServiceTime { packets: self.packets, ns: self.ns, counts }
     }
 }
@@ -384,7 +385,8 @@ impl PathCounters {
             tunnelled_out: sums.tunnelled_out,
             tunnelled_in: sums.tunnelled_in,
             dropped: sums.dropped.export(),
-            hops: side.hops.iter().map(HopSums::export).collect(),
+            // Of all chains together they would be too long for a message.
+            hops: side.hops.iter().map(|hop| hop.export(of.is_some())).collect(),
             is_partial: false,
         };
         lines.map(line).collect()

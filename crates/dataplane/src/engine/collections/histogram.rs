@@ -3,7 +3,7 @@
 /// Buckets of each doubling: a value is told within an eighth.
 const STEPS: usize = 8;
 const STEP_BITS: u32 = STEPS.trailing_zeros();
-/// Doublings from a nanosecond: the last bucket is for a second and longer.
+/// Doublings from a nanosecond: the last bucket is for four seconds and longer.
 const DOUBLINGS: usize = 30;
 const BUCKETS: usize = STEPS * DOUBLINGS;
 

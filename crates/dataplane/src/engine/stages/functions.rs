@@ -303,6 +303,9 @@ fn decide(batch: Batch<'_>, functions: &mut Functions, context: &mut Context<'_>
     let Some((running, mut asking)) = functions.parts(first.function) else {
         return failed(works, context);
     };
+    if direction == Direction::Forward && running.function.profile().generates {
+        running.note_path(context.tables.positions.id(first.position));
+    }
     let asked = works.len();
     let mut took_ns = None;
     asking.ask(works.iter().map(packet), |packets, outcomes| {
@@ -342,14 +345,18 @@ fn decide(batch: Batch<'_>, functions: &mut Functions, context: &mut Context<'_>
 /// A call took so long: each packet in it has its share, on its path.
 fn time(works: &[Work], took_ns: u64, context: &mut Context<'_>) {
     let packets = |works: &[Work]| works.iter().map(|work| work.volume.packets).sum::<u64>();
-    let each_ns = took_ns.checked_div(packets(works)).unwrap_or(0);
+    let all = packets(works);
+    let each_ns = took_ns.checked_div(all).unwrap_or(0);
+    let part = |some: u64| u128::from(took_ns) * u128::from(some) / u128::from(all.max(1));
     let place = |work: &Work| match work.step {
         Step::Inside(visit) => work.path.map(|path| (path, visit.local)),
         _ => None,
     };
     for same in works.chunk_by(|one, other| place(one) == place(other)) {
         if let Some(place) = same.first().and_then(place) {
-            context.counters.timed(place, packets(same), each_ns);
+            let some = packets(same);
+            let together_ns = u64::try_from(part(some)).unwrap_or(u64::MAX);
+            context.counters.timed(place, some, (together_ns, each_ns));
         }
     }
 }
@@ -434,7 +441,14 @@ fn generate(
         }
         let frame = outcomes.bytes(generated.frame.clone());
         if generated.kind == GeneratedKind::HealthProbe {
-            inquiries::enter(running, frame, made, context);
+            // Whoever sends to where it asks from makes it answer: that is bounded as errors are.
+            match running.errors.take(&ICMP_ERRORS, Time(context.now_ns)) {
+                true => {
+                    let copy = cause.copy.saturating_add(1);
+                    inquiries::enter((running, copy), frame, made, context);
+                }
+                false => running.errors_withheld += 1,
+            }
             continue;
         }
         let volume = Volume { packets: 1, bytes: frame.len() as u64 };

@@ -6,6 +6,7 @@ use super::function_state::{HandOut, RememberedState, StateChange};
 use crate::engine::tables::bundles::{Bundle, Bundles};
 use crate::engine::vector::decision::Epoch;
 use crate::engine::vector::{InsideVisit, Work};
+use catena_model::PathId;
 use catena_model::account::{FunctionCounters, MessageCounters, RuleHits};
 use catena_model::id::InstanceId;
 use catena_model::limits::FUNCTION_RULES_TOLD_MAX;
@@ -32,8 +33,8 @@ pub(crate) struct Running {
     pub(crate) errors_withheld: u64,
     pub(crate) events: u64,
     messages: MessageCounters,
-    /// Of the values of its instance it came last: who asks others does so by this one.
-    is_latest: bool,
+    /// The path that packets took through it last.
+    pub(crate) taken: Option<PathId>,
     /// The visit to it behind which enters what it asks others, and the tables that this was found in.
     pub(crate) way: Option<(Epoch, Option<InsideVisit>)>,
 }
@@ -48,9 +49,16 @@ impl Running {
             errors_withheld: 0,
             events: 0,
             messages: MessageCounters::default(),
-            is_latest: true,
+            taken: None,
             way: None,
         })
+    }
+
+    /// Packets come to it by this path.
+    pub(crate) fn note_path(&mut self, path: PathId) {
+        if self.taken != Some(path) {
+            (self.taken, self.way) = (Some(path), None);
+        }
     }
 
     /// By which number packets name it.
@@ -215,7 +223,6 @@ impl Functions {
             let newest = self.newest.get(&instance).copied();
             let all = self.running.iter_mut().flatten();
             let mut others: Vec<&mut Running> = all.filter(|one| one.is_of(instance)).collect();
-            others.iter_mut().for_each(|one| one.is_latest = false);
             // Of several values of an instance one is the newest; a single one is that anyway.
             let known = others.iter().position(|one| Some(one.number) == newest).unwrap_or(0);
             if known < others.len() {
@@ -397,9 +404,13 @@ impl Functions {
             return;
         }
         let now = self.time(now_ns);
-        let Self { running, outcomes, messages, .. } = self;
-        let asks =
-            |running: &&mut Running| running.is_latest && running.function.profile().generates;
+        let Self { running, outcomes, messages, newest, .. } = self;
+        // Of several values of an instance, the one that packets come to.
+        let asks = |running: &&mut Running| {
+            let newest = newest.get(&running.bundle.key.0);
+            let is_newest = newest.is_none_or(|newest| *newest == running.number);
+            is_newest && running.function.profile().generates
+        };
         for running in running.iter_mut().flatten().filter(asks) {
             running.function.inquire(now, outcomes);
             match running.checked(0, outcomes, messages) {
