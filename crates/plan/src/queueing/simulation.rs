@@ -52,7 +52,8 @@ impl Station {
             let phases = (1.0 / scv).ceil();
             let root = (phases * (1.0 + scv) - phases * phases * scv).max(0.0).sqrt();
             let fewer = ((phases * scv - root) / (1.0 + scv)).clamp(0.0, 1.0);
-            let drawn = if draws.uniform() <= fewer { phases - 1.0 } else { phases };
+            let is_fewer = fewer > 0.0 && draws.uniform() <= fewer;
+            let drawn = if is_fewer { phases - 1.0 } else { phases };
             let sum: f64 = (0..drawn as u32).map(|_| draws.exponential()).sum();
             return self.mean * sum / (phases - fewer);
         }

@@ -244,9 +244,10 @@ fn what_is_simulated_is_within_two_percent_of_what_is_known() {
         let what = format!("{servers} servers at {lambda}");
         close(seen.mean_sojourn(), queue.mean_sojourn(), 0.02, &what);
         close(seen.mean_wait(), queue.mean_wait(), 0.03, &what);
-        for part in [0.5, 0.95, 0.99] {
+        // Of the last hundredth, chance takes more.
+        for (part, off) in [(0.5, 0.02), (0.95, 0.02), (0.99, 0.04)] {
             let told = queue.sojourn_quantile(part).unwrap();
-            close(seen.sojourn_quantile(part).unwrap(), told, 0.02, &what);
+            close(seen.sojourn_quantile(part).unwrap(), told, off, &what);
         }
     }
     for scv in [0.0, 0.3, 0.5, 0.7, 4.0] {
