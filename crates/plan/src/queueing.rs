@@ -91,7 +91,7 @@ fn share(value: f64) -> Result<f64, QueueError> {
     })
 }
 
-/// Where a falling tail comes down to a value: `tail(t) = left`, by bisection to the last bit or so. `guess`: above zero.
+/// Where a falling tail comes down to a value: `tail(t) = left`, by bisection. `guess`: above zero.
 fn where_tail_is(left: f64, guess: f64, tail: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (0.0, guess);
     while tail(high) > left && high.is_finite() {

@@ -574,18 +574,17 @@ fn assert_held(engine: &Engine, out: &Output) {
     let frames = out.frames.iter().map(|frame| frame.share);
     let shares = frames.chain(out.datagrams.iter().map(|datagram| datagram.share));
     let leaving: u64 = shares.map(|share| share.volume().packets).sum();
-    let waiting = node::waiting(engine);
-    assert_eq!(counters.total().held, leaving + waiting);
+    assert_eq!(counters.total().held, leaving + node::waiting(engine));
     assert_eq!(counters.total().unaccounted(), 0);
 }
 
 /// Who asks for one chain, one port that is there and one link is told of these what all are told, and more of times.
 fn check_scope(node: &Node, all: &NodeCounters) {
-    let chain = all.chains.first();
+    let chains = all.chains.first().map(|counted| counted.chain).into_iter().collect();
     let port = all.ports.iter().find(|counted| !counted.port.0.is_nil());
     let ports = port.into_iter().chain(all.links.last());
     let of = CounterScope {
-        chains: chain.map(|counted| counted.chain).into_iter().collect(),
+        chains,
         ports: ports.map(|counted| counted.port).collect(),
         ..CounterScope::default()
     };
@@ -596,8 +595,7 @@ fn check_scope(node: &Node, all: &NodeCounters) {
     expected.link_lives.retain(|life| of.ports.contains(&life.port));
     expected.setups.chains.retain(|chain, _| of.chains.contains(chain));
     let mut told = node.counters_of(Some(&of));
-    for hop in told.chains.iter_mut().flat_map(|chain| &mut chain.hops) {
-        hop.service_time.counts.clear();
-    }
+    let hops = told.chains.iter_mut().flat_map(|chain| &mut chain.hops);
+    hops.for_each(|hop| hop.service_time.counts.clear());
     assert_eq!(told, expected);
 }

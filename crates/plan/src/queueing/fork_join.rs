@@ -1,6 +1,6 @@
 //! Members side by side: each packet goes to all of them and is done when the last one is. Each member is a queue
-//! M/M/1 with the same arrivals, so they are not independent; but for two equal ones there are approximations and bounds
-//! alone.
+//! M/M/1 with the same arrivals, so they are not independent; but for two equal ones there are approximations and
+//! bounds alone.
 
 use super::{Mmc, QueueError, count};
 

@@ -115,8 +115,8 @@ fn on_path(tables: &Tables, path: PathId, function: u32) -> Option<InsideVisit> 
     Some(InsideVisit { position, function, is_backward: false, local })
 }
 
-/// Where a path leads through it in the order of its ports: the hop, and the local instance. Through no tap, since nothing
-/// goes on from there.
+/// Where a path leads through it in the order of its ports: the hop, and the local instance. Through no tap, since
+/// nothing goes on from there.
 fn through(path: &PathTable, function: u32) -> Option<(u16, u32)> {
     (0..).zip(&path.hops).find_map(|(hop, table)| {
         let found = table.instances.iter().find_map(|instance| {
