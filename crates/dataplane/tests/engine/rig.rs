@@ -582,10 +582,9 @@ fn assert_held(engine: &Engine, out: &Output) {
 fn check_scope(node: &Node, all: &NodeCounters) {
     let chains = all.chains.first().map(|counted| counted.chain).into_iter().collect();
     let port = all.ports.iter().find(|counted| !counted.port.0.is_nil());
-    let ports = port.into_iter().chain(all.links.last());
     let of = CounterScope {
         chains,
-        ports: ports.map(|counted| counted.port).collect(),
+        ports: port.into_iter().chain(all.links.last()).map(|counted| counted.port).collect(),
         ..CounterScope::default()
     };
     let mut expected = all.clone();
