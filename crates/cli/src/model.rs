@@ -20,9 +20,9 @@ pub(crate) enum ModelCommand {
     /// One function with several servers behind one queue (M/M/c; with coefficients of variation G/G/c).
     Queue(QueueArguments),
     /// Functions one behind the other.
-    Tandem(TandemArguments),
+    Tandem(RatesArguments),
     /// Functions side by side: a packet goes on when the last one is done with it.
-    ForkJoin(ForkJoinArguments),
+    ForkJoin(RatesArguments),
 }
 
 #[derive(Args)]
@@ -50,19 +50,7 @@ pub(crate) struct QueueArguments {
 }
 
 #[derive(Args)]
-pub(crate) struct TandemArguments {
-    /// Packets that come, a second.
-    #[arg(long, value_name = "RATE")]
-    lambda: f64,
-    /// What each function serves, a second.
-    #[arg(long, value_name = "RATES", value_delimiter = ',', required = true)]
-    mus: Vec<f64>,
-    #[command(flatten)]
-    told: ToldArguments,
-}
-
-#[derive(Args)]
-pub(crate) struct ForkJoinArguments {
+pub(crate) struct RatesArguments {
     /// Packets that come, a second.
     #[arg(long, value_name = "RATE")]
     lambda: f64,
@@ -157,8 +145,8 @@ fn queue(arguments: &QueueArguments) -> Result<Map<String, Value>, QueueError> {
     })
 }
 
-fn tandem(arguments: &TandemArguments) -> Result<Map<String, Value>, QueueError> {
-    let TandemArguments { lambda, mus, told: how } = arguments;
+fn tandem(arguments: &RatesArguments) -> Result<Map<String, Value>, QueueError> {
+    let RatesArguments { lambda, mus, told: how } = arguments;
     let stages: Vec<(f64, u32)> = mus.iter().map(|mu| (*mu, 1)).collect();
     let tandem = Tandem::new(*lambda, &stages)?;
     let mut told = Map::new();
@@ -174,8 +162,8 @@ fn tandem(arguments: &TandemArguments) -> Result<Map<String, Value>, QueueError>
     Ok(told)
 }
 
-fn fork_join(arguments: &ForkJoinArguments) -> Result<Map<String, Value>, QueueError> {
-    let ForkJoinArguments { lambda, mus, told: how } = arguments;
+fn fork_join(arguments: &RatesArguments) -> Result<Map<String, Value>, QueueError> {
+    let RatesArguments { lambda, mus, told: how } = arguments;
     let stage = ForkJoin::new(*lambda, mus)?;
     let mut told = Map::new();
     for (key, value) in [
