@@ -204,7 +204,7 @@ impl Balancer {
 
     fn carry_out(
         &mut self,
-        direction: Direction,
+        (now, direction): (Time, Direction),
         (at, packet): (usize, &Packet<'_>),
         look: &Look,
         outcomes: &mut Outcomes,
@@ -224,7 +224,7 @@ impl Balancer {
             });
         }
         if look.rule == Some(rule::HEALTH) {
-            self.checks.take((at, packet), &self.program, &mut self.standings, outcomes);
+            self.checks.take(now, (at, packet), (&self.program, &mut self.standings), outcomes);
         }
     }
 }
@@ -273,7 +273,7 @@ impl Function for Balancer {
             if self.learns {
                 self.learn(direction, packet, &look);
             }
-            self.carry_out(direction, (at, packet), &look, outcomes);
+            self.carry_out((now, direction), (at, packet), &look, outcomes);
             look.rule.into_iter().for_each(|rule| self.count(rule, packet));
             self.settle(now, &look);
         }

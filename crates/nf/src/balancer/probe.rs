@@ -6,6 +6,7 @@ mod frame;
 
 use super::program::{Backend, Program, Service};
 use super::standing::{Link, Standing};
+use crate::bucket::{Bucket, ICMP_ERRORS};
 use crate::outcome::{GeneratedKind, Outcomes};
 use crate::packet::{Direction, Packet, Time};
 use catena_rules::balancer::{HealthConfig, HealthKind};
@@ -60,6 +61,8 @@ pub(super) struct Checks {
     /// The backend where the next look begins.
     next: usize,
     seed: u64,
+    /// What may still be reset that nobody asked for.
+    resets: Bucket,
     /// The stations that frames name, to whom and from whom, where whoever sends them finds the way by addresses;
     /// none: as configured, or as packets show.
     stations: Stations,
@@ -97,7 +100,7 @@ fn milliseconds(since: Time, ms: u32) -> Time {
 impl Checks {
     pub(super) fn new(program: &Program, seed: u64) -> Self {
         let checks = vec![Check::default(); program.backends.len()];
-        Self { checks, next: 0, seed, stations: None }
+        Self { checks, next: 0, seed, resets: Bucket::new(&ICMP_ERRORS), stations: None }
     }
 
     /// The same where whoever sends frames finds the way by addresses, whatever stations they name: these.
@@ -149,9 +152,9 @@ impl Checks {
     /// Takes what has come back to whoever asks; the packet of the batch at `at` ends with it.
     pub(super) fn take(
         &mut self,
+        now: Time,
         (at, packet): (usize, &Packet<'_>),
-        program: &Program,
-        standings: &mut [Standing],
+        (program, standings): (&Program, &mut [Standing]),
         outcomes: &mut Outcomes,
     ) {
         let Some(flow) = packet.view.flow.filter(|flow| flow.protocol == IpProtocol::TCP) else {
@@ -177,8 +180,9 @@ impl Checks {
                 return check.answered(&segment, (&asked, standing), (at, outcomes));
             }
         }
-        // Nobody asked that: the backend shall not wait for more (RFC 9293 section 3.10.7.1).
-        if known {
+        // Nobody asked that: the backend shall not wait for more (RFC 9293 section 3.10.7.1). As often as errors may be
+        // made: anybody there can send such.
+        if known && self.resets.take(&ICMP_ERRORS, now) {
             let made = (at, GeneratedKind::HealthProbe, Direction::Forward);
             let macs = (packet.view.destination, packet.view.source);
             outcomes.generate(made, reset::FRAME_BYTES_MAX, |into| {

@@ -1,6 +1,10 @@
 //! Checks of health: what is asked, what answers say, and who hears of it.
 
 use super::bench::*;
+use crate::function::Function;
+use crate::outcome::Outcomes;
+use crate::packet::{Direction, Packet, Time};
+use catena_model::limits::FUNCTION_ERRORS_BURST;
 use catena_wire::field::{Field, UpperChecksum};
 use catena_wire::frame::FrameView;
 use catena_wire::scalar::IpProtocol;
@@ -186,6 +190,14 @@ fn what_was_not_asked_for_ends_too_and_says_nothing() {
     assert_eq!(flags(&came.made[0].2) & 4, 4);
     bench.elapse(200);
     assert_eq!(bench.counted("health check"), 1);
+    // A flood of it is not answered one by one, and does not keep checks from being answered.
+    let packets = vec![Packet::read(&wrong).unwrap(); 5_000];
+    let (now, mut outcomes) = (Time(bench.now.0 + 1_000_000_000), Outcomes::default());
+    bench.balancer.process(now, Direction::Backward, &packets, &mut outcomes);
+    assert_eq!(outcomes.generated().len() as u64, FUNCTION_ERRORS_BURST);
+    let sent = bench.elapse(1_000);
+    let came = bench.backward(&answer(&sent[0], SYN_ACK, b""));
+    assert!(came.made.len() == 1 && is_up(&bench));
 }
 
 #[test]
