@@ -38,6 +38,7 @@ mod path_compare;
 mod path_live;
 mod placement;
 mod plan;
+mod policy;
 mod receipt;
 mod roles;
 mod slice;
@@ -87,6 +88,9 @@ enum Command {
     /// Queues in numbers, without a controller: how long packets wait for functions, and stay with them.
     #[command(subcommand)]
     Model(model::ModelCommand),
+    /// What functions have to do with each other, from files and without a controller.
+    #[command(subcommand)]
+    Policy(policy::PolicyCommand),
     /// Instances of functions: list them, drain one.
     #[command(subcommand)]
     Instance(function::InstanceCommand),
@@ -153,6 +157,7 @@ fn main() -> ExitCode {
         Command::Function(command) => function::run_function(&connection, command),
         Command::Nf(command) => nf::run(command),
         Command::Model(command) => command.run(),
+        Command::Policy(command) => command.run(),
         Command::Instance(command) => function::run_instance(&connection, command),
         Command::FlowClassifier(command) => stock::run(&connection, command),
         Command::PortPair(command) => stock::run(&connection, command),

@@ -27,6 +27,7 @@ mod merging;
 pub mod openflow;
 pub mod placement;
 pub mod preview;
+pub mod profile;
 pub mod program;
 pub mod question;
 pub mod resource;

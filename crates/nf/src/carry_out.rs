@@ -3,7 +3,7 @@
 
 use crate::outcome::{Part, Patch};
 use crate::packet::Metadata;
-use crate::profile::Meta;
+use catena_model::profile::Meta;
 use catena_wire::field::{FieldError, UpperChecksum};
 use catena_wire::frame::FrameView;
 use catena_wire::scalar::{Qfi, Teid, Vni};

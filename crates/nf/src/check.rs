@@ -2,7 +2,7 @@
 //! ours.
 
 use crate::outcome::{GeneratedKind, Outcomes, Part, Verdict};
-use crate::profile::Profile;
+use catena_model::profile::Profile;
 use std::fmt;
 
 /// What a function did that its profile does not say.

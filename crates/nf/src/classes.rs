@@ -2,8 +2,8 @@
 //! done with it.
 
 use crate::packet::{Direction, Packet};
-use crate::profile::FieldSet;
 use crate::subject::{reads, value};
+use catena_model::profile::FieldSet;
 use catena_rules::condition::Condition;
 use catena_rules::qos::QosClass;
 use catena_wire::field::Field;

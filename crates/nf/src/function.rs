@@ -2,7 +2,7 @@
 
 use crate::outcome::{Outcomes, Patch, Verdict};
 use crate::packet::{Direction, Packet, Time};
-use crate::profile::Profile;
+use catena_model::profile::Profile;
 
 /// A network function (RFC 7665 section 1.4: service function).
 ///

@@ -17,7 +17,7 @@ use crate::outcome::{
     DropCause, EventKind, GeneratedKind, HandedOutKind, Outcomes, Patch, Verdict,
 };
 use crate::packet::{Direction, Metadata, Packet, Time};
-use crate::profile::{Meta, StateScope};
+use catena_model::profile::{Meta, StateScope};
 use std::collections::BTreeMap;
 use std::fmt;
 use traffic::{Random, group};
@@ -168,7 +168,7 @@ pub fn verify<F: Function>(
 fn in_time(
     mut scrambled: Vec<Input>,
     inputs: &[Input],
-    reads: &crate::profile::FieldSet,
+    reads: &catena_model::profile::FieldSet,
 ) -> Vec<Input> {
     if !reads.has_meta(Meta::ReceivedAt) {
         let last = inputs.last().map_or(0, |input| input.at.0);

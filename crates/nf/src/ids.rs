@@ -30,8 +30,8 @@ use crate::outcome::{
     DropCause, Event, EventKind, GeneratedKind, HandedOutKind, Outcomes, Verdict,
 };
 use crate::packet::{Direction, Packet, Time};
-use crate::profile::{FieldSet, Meta, Profile, StateScope};
 use crate::tracking::{Tracking, TrackingConfig};
+use catena_model::profile::{FieldSet, Meta, Profile, StateScope};
 use catena_rules::snort::{Action, IdsRules, Protocol};
 use catena_wire::field::Field;
 use catena_wire::frame::Fragment;

@@ -1,6 +1,6 @@
 //! The contract of network functions, and the functions that come with Catena.
 //!
-//! Knows what a function says of itself ([`profile`]), what it makes of packets ([`outcome`]), and the
+//! Knows what a function says of itself ([`catena_model::profile`]), what it makes of packets ([`outcome`]), and the
 //! functions. Refuses to do I/O, to read a clock, and to change a packet itself: whoever asks a function
 //! carries out what it answers.
 #![forbid(unsafe_code)]
@@ -22,7 +22,6 @@ pub mod nat;
 pub mod outcome;
 pub mod packet;
 pub mod policer;
-pub mod profile;
 pub mod random;
 pub mod registry;
 pub mod router;

@@ -9,7 +9,7 @@ use crate::counts::Counts;
 use crate::function::{Answer, Function, RuleCount, StateEntry};
 use crate::outcome::{Outcomes, Patch, Verdict};
 use crate::packet::{Direction, Packet, Time};
-use crate::profile::{FieldSet, Profile};
+use catena_model::profile::{FieldSet, Profile};
 use catena_rules::Dscp;
 use catena_rules::qos::{QosClass, QosConfig, Treatment};
 use catena_wire::field::Field;

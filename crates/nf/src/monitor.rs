@@ -27,7 +27,7 @@ pub use talkers::Talker;
 use crate::function::{Answer, Function, Portion, RuleCount, StateEntry};
 use crate::outcome::{Event, EventKind, Outcomes, Verdict};
 use crate::packet::{Direction, Packet, Time};
-use crate::profile::{FieldSet, Meta, Profile, StateScope};
+use catena_model::profile::{FieldSet, Meta, Profile, StateScope};
 use catena_wire::field::Field;
 use catena_wire::ipfix::EndReason;
 use catena_wire::tcp::TcpFlags;

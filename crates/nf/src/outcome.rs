@@ -3,7 +3,7 @@
 //! grown to what batches need.
 
 use crate::packet::{Direction, Time};
-use crate::profile::Meta;
+use catena_model::profile::Meta;
 use catena_wire::field::Field;
 use std::net::IpAddr;
 use std::ops::Range;

@@ -10,7 +10,7 @@ use crate::counts::Counts;
 use crate::function::{Answer, Function, RuleCount, StateEntry};
 use crate::outcome::{DropCause, Outcomes, Patch, Verdict};
 use crate::packet::{Direction, Packet, Time};
-use crate::profile::{FieldSet, Meta, Profile, StateScope};
+use catena_model::profile::{FieldSet, Meta, Profile, StateScope};
 use catena_rules::qos::{ColourAction, Policing, QosConfig, Treatment};
 use catena_wire::field::Field;
 use meter::{Buckets, Colour};

@@ -10,7 +10,7 @@ use crate::counts::Counts;
 use crate::function::{Answer, Function, RuleCount, StateEntry};
 use crate::outcome::{DropCause, GeneratedKind, Outcomes, Patch, Verdict};
 use crate::packet::{Direction, Packet, Time};
-use crate::profile::{FieldSet, Profile};
+use catena_model::profile::{FieldSet, Profile};
 use catena_rules::Side;
 use catena_rules::router::{InterfaceConfig, RefusedRoute, RouteTarget, RouterConfig};
 use catena_wire::field::Field;

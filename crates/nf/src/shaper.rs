@@ -12,7 +12,7 @@ use crate::function::{Answer, Function, RuleCount, StateEntry, Waiting};
 use crate::held::Held;
 use crate::outcome::{DropCause, Outcomes, Verdict};
 use crate::packet::{Direction, Packet, Time};
-use crate::profile::{Meta, Profile, StateScope};
+use catena_model::profile::{Meta, Profile, StateScope};
 use catena_rules::qos::{QosConfig, Treatment};
 use catena_wire::field::Field;
 use schedule::{Fate, Schedule};

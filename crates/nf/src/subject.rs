@@ -2,7 +2,7 @@
 //! judge values.
 
 use crate::packet::{Direction, Packet};
-use crate::profile::{FieldSet, Meta};
+use catena_model::profile::{FieldSet, Meta};
 use catena_rules::condition::Subject;
 use catena_search::number;
 use catena_wire::field::Field;

@@ -34,6 +34,7 @@ mod next;
 mod observed;
 mod onward;
 mod openflow;
+pub mod parallelism;
 mod paths;
 mod pins;
 mod place;

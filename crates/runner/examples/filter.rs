@@ -1,9 +1,9 @@
 //! Ends packets whose TTL is below a bound. Knows TTLs; refuses to know anything else of a packet.
 
+use catena_model::profile::{FieldSet, Profile};
 use catena_nf::function::{Answer, Function};
 use catena_nf::outcome::{DropCause, Outcomes, Verdict};
 use catena_nf::packet::{Direction, Packet, Time};
-use catena_nf::profile::{FieldSet, Profile};
 use catena_wire::field::Field;
 use std::process::ExitCode;
 

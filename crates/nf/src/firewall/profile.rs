@@ -1,8 +1,8 @@
 //! The profile of a firewall, read from its rules.
 
 use super::program::{Program, subjects};
-use crate::profile::{FieldSet, Meta, Profile, StateScope};
 use crate::subject::reads;
+use catena_model::profile::{FieldSet, Meta, Profile, StateScope};
 use catena_rules::condition::Subject;
 use catena_rules::rule_set::{Statement, Verdict};
 use catena_wire::field::Field;

@@ -4,7 +4,7 @@ use super::*;
 use crate::harness::traffic::{self, Shape};
 use crate::harness::verify;
 use crate::outcome::GeneratedKind;
-use crate::profile::StateScope;
+use catena_model::profile::StateScope;
 use catena_rules::rule_set::Families;
 use catena_rules::{ReadOptions, Side, iptables};
 use catena_wire::frame::FrameView;

@@ -3,7 +3,7 @@
 use super::Input;
 use super::traffic::Random;
 use crate::packet::Direction;
-use crate::profile::{FieldSet, Meta};
+use catena_model::profile::{FieldSet, Meta};
 use catena_wire::field::{Field, UpperChecksum};
 use catena_wire::frame::FrameView;
 use catena_wire::scalar::{Qfi, Teid, Vni};

@@ -3,7 +3,7 @@
 use super::*;
 use crate::function::{Answer, StateEntry, Waiting};
 use crate::outcome::{Event, Part};
-use crate::profile::{FieldSet, Profile};
+use catena_model::profile::{FieldSet, Profile};
 use catena_wire::field::Field;
 
 /// What a planted function does, whatever it says of itself.

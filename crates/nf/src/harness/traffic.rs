@@ -4,7 +4,7 @@
 use super::Input;
 use super::dialogue::Dialogue;
 use crate::packet::{Direction, Metadata, Time};
-use crate::profile::StateScope;
+use catena_model::profile::StateScope;
 use catena_wire::ethernet::{EthernetHeader, VlanTag};
 use catena_wire::flow::FlowKey;
 use catena_wire::frame::FrameView;

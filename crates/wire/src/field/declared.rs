@@ -133,6 +133,17 @@ impl Field {
         Self::ALL.iter().copied().find(|field| field.name() == name)
     }
 
+    /// The checksums that change with it (RFC 1624).
+    #[must_use]
+    pub const fn checksums(self) -> &'static [Self] {
+        match self.covered() {
+            Covered::Nowhere => &[],
+            Covered::Header => &[Self::HeaderChecksum],
+            Covered::Addresses => &[Self::HeaderChecksum, Self::UpperChecksum],
+            Covered::Upper => &[Self::UpperChecksum],
+        }
+    }
+
     /// Where a frame has it; none: it does not.
     #[inline]
     pub(super) fn place(self, frame: &[u8], view: &FrameView) -> Option<Place> {

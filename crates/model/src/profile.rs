@@ -104,6 +104,21 @@ impl FieldSet {
         *self == Self::EMPTY
     }
 
+    /// What is in one of them at least.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        let mut either = Self { fields: self.fields, meta: self.meta | other.meta };
+        either.fields.iter_mut().zip(other.fields).for_each(|(mask, others)| *mask |= others);
+        either
+    }
+
+    /// This, and the checksums that change with what is in it.
+    #[must_use]
+    pub fn with_checksums(self) -> Self {
+        let written = Field::ALL.iter().filter(|field| self.bits(**field) != 0);
+        written.flat_map(|field| field.checksums()).fold(self, |all, sum| all.with(*sum))
+    }
+
     /// What is in both.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
@@ -190,9 +205,28 @@ impl Profile {
         needs_both_directions: false,
         is_verified: true,
     };
-}
 
-impl Profile {
+    /// That of a function of which nothing is known: it may do anything.
+    #[must_use]
+    pub fn unknown() -> Self {
+        Self {
+            reads: FieldSet::all(),
+            writes: FieldSet::all(),
+            replaces: true,
+            drops: true,
+            has_effects: true,
+            effects_are_sums: false,
+            state: StateScope::All,
+            generates: true,
+            holds: true,
+            is_ordered: true,
+            is_transactional: false,
+            takes_super_frames: false,
+            needs_both_directions: true,
+            is_verified: false,
+        }
+    }
+
     /// Must each packet be as on the wire?
     #[must_use]
     pub const fn wants_wire_packets(&self) -> bool {
