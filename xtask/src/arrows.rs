@@ -12,7 +12,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("store", &["model"]),
     ("client", &["model"]),
     ("protocol", &["model"]),
-    ("plan", &["model", "wire"]),
+    ("plan", &["model", "rules", "wire"]),
     ("sim", &["plan", "protocol", "store", "model", "wire"]),
     ("fastpath", &["wire", "model"]),
     ("rules", &["model", "wire"]),

@@ -146,7 +146,7 @@ impl From<UnsupportedChoice> for Unsupported {
     }
 }
 
-fn named_side(text: &str) -> Result<(String, Side), String> {
+pub(crate) fn named_side(text: &str) -> Result<(String, Side), String> {
     let wrong = || format!("'{text}' names no side; write eth0=in or eth1=out");
     let (name, side) = text.rsplit_once('=').ok_or_else(wrong)?;
     let side = match side {

@@ -1,10 +1,12 @@
 //! What functions have to do with each other, read from files and without a controller. Knows how to ask and tell;
 //! refuses to judge.
 
+mod analyze;
 mod members;
 
 use crate::failure::Failure;
 use crate::output::{Format, block, say, table, tell};
+use analyze::AnalyzeArguments;
 use catena_plan::parallelism::{Member, PacketCopy, Profiles, Stages, Verdict, judge};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -17,6 +19,11 @@ pub(crate) enum PolicyCommand {
     /// Of a document's functions as they are configured there, with the stages of its chains; of profiles in a file; or
     /// of the kinds that come with Catena, each with a configuration that uses most of it.
     Pairs(PairsArguments),
+    /// What is wrong with rules, alone and with those of the other functions of their chains: rules that take no packet,
+    /// that could go or be put together, and functions in the wrong order.
+    ///
+    /// Exits with 4 when something written does not happen.
+    Analyze(AnalyzeArguments),
 }
 
 #[derive(Args)]
@@ -36,6 +43,7 @@ impl PolicyCommand {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         match self {
             Self::Pairs(arguments) => arguments.run(),
+            Self::Analyze(arguments) => arguments.run(),
         }
     }
 }

@@ -14,7 +14,7 @@ mod tests;
 use crate::Function;
 use catena_model::bundle::Configuration;
 use catena_model::resource::{TupleMapping, TuplePattern};
-use catena_rules::Unsupported;
+use catena_rules::{ReadRules, Unsupported};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -75,6 +75,12 @@ type Translate = fn(&str) -> Result<Translations, ConfigError>;
 const TRANSLATORS: &[(&str, Translate)] =
     &[("nat", nat::translations), ("balancer", balancer::translations)];
 
+type ReadConfig = fn(&str) -> Result<ReadRules, ConfigError>;
+
+/// The kinds whose rules an analysis knows, with who reads them.
+const RULED: &[(&str, ReadConfig)] =
+    &[("firewall", firewall::rules), ("ids", ids::rules), ("ips", ids::rules), ("nat", nat::rules)];
+
 /// What a function makes of addresses, as its configuration says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Translations {
@@ -116,6 +122,15 @@ impl std::error::Error for ConfigError {}
 pub fn translations(configuration: &Configuration) -> Result<Translations, ConfigError> {
     let translate = TRANSLATORS.iter().find(|(kind, _)| *kind == configuration.kind);
     translate.map_or_else(|| Ok(Translations::default()), |(_, read)| read(&configuration.config))
+}
+
+/// The rules of a function of this configuration, as it runs them.
+///
+/// # Errors
+/// When its configuration is wrong.
+pub fn rules(configuration: &Configuration) -> Result<ReadRules, ConfigError> {
+    let read = RULED.iter().find(|(kind, _)| *kind == configuration.kind);
+    read.map_or_else(|| Ok(ReadRules::Opaque), |(_, read)| read(&configuration.config))
 }
 
 /// The kinds that there are, for messages.

@@ -39,6 +39,7 @@ mod paths;
 mod pins;
 mod place;
 mod placement;
+pub mod policy;
 mod port_numbers;
 mod preview;
 mod programs;

@@ -16,6 +16,7 @@ pub mod nat;
 pub mod nft;
 pub mod options;
 pub mod qos;
+mod read_rules;
 mod refusal;
 pub mod router;
 pub mod rule_set;
@@ -25,6 +26,7 @@ pub mod work;
 
 pub use error::{Lint, LintKind, Remark, RuleError, Skipped};
 pub use options::{ReadOptions, Side, Unsupported};
+pub use read_rules::ReadRules;
 pub use scalars::Dscp;
 
 use rule_set::{Families, RuleSet};

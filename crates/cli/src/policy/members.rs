@@ -2,11 +2,13 @@
 
 use crate::document::Written;
 use crate::failure::Failure;
-use catena_client::deploy::Direction;
+use catena_client::deploy::{ChainStep, Direction, FunctionDocument};
 use catena_model::bundle::Configuration;
-use catena_model::profile::Profile;
-use catena_nf::registry::{Surroundings, make_apart};
+use catena_model::profile::{FieldSet, Profile};
+use catena_model::resource::FunctionTemplate;
+use catena_nf::registry::{ConfigError, Surroundings, make_apart, rules};
 use catena_plan::parallelism::{Member, Profiles};
+use catena_rules::ReadRules;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -58,20 +60,13 @@ pub(super) fn of_document(file: &Path) -> Result<(Vec<Member>, Vec<Chain>), Fail
     let document = Written::read(file)?.document;
     let mut known = BTreeMap::new();
     for function in &document.functions {
-        let configuration =
-            function.template.as_ref().and_then(|template| template.configuration());
-        let profile = match configuration {
-            Some(configuration) => profile(&function.name, &configuration)?,
-            None => Profile::unknown(),
-        };
-        known.insert(function.name.clone(), profile);
+        known.insert(function.name.clone(), profile_in(function)?);
     }
     let chains = document.chains.iter().map(|chain| {
-        let members = chain.chain.iter().map(|step| {
-            let profile = known.get(&step.name).copied().unwrap_or_else(Profile::unknown);
-            let profile = if step.direction == Direction::Tap { tapped(profile) } else { profile };
-            Member { name: step.name.clone(), profile }
-        });
+        let members = chain
+            .chain
+            .iter()
+            .map(|step| Member { name: step.name.clone(), profile: profile_at(step, &known) });
         Chain { name: chain.name(), members: members.collect(), is_symmetric: chain.symmetric }
     });
     let chains = chains.collect();
@@ -79,20 +74,60 @@ pub(super) fn of_document(file: &Path) -> Result<(Vec<Member>, Vec<Chain>), Fail
     Ok((members.collect(), chains))
 }
 
-/// A function that gets copies does nothing to packets.
-fn tapped(profile: Profile) -> Profile {
-    Profile {
-        writes: Profile::IDENTITY.writes,
-        replaces: false,
-        drops: false,
-        generates: false,
-        ..profile
+/// What an analysis looks through.
+pub(super) struct Subject {
+    pub(super) functions: BTreeMap<String, ReadRules>,
+    pub(super) chains: Vec<RuledChain>,
+}
+
+/// A chain with its functions in order.
+pub(super) struct RuledChain {
+    pub(super) name: String,
+    pub(super) functions: Vec<(String, Profile)>,
+}
+
+/// The functions of a document with their rules, and its chains.
+pub(super) fn with_rules(file: &Path) -> Result<Subject, Failure> {
+    let document = Written::read(file)?.document;
+    let (mut functions, mut known) = (BTreeMap::new(), BTreeMap::new());
+    for function in &document.functions {
+        let configuration = function.template.as_ref().and_then(FunctionTemplate::configuration);
+        let rules =
+            configuration.map_or(Ok(ReadRules::Opaque), |configuration| rules(&configuration));
+        functions
+            .insert(function.name.clone(), rules.map_err(|error| wrong(&function.name, &error))?);
+        known.insert(function.name.clone(), profile_in(function)?);
     }
+    let chains = document.chains.iter().map(|chain| {
+        let functions = chain.chain.iter().filter(|step| step.direction != Direction::Tap);
+        let functions = functions.map(|step| (step.name.clone(), profile_at(step, &known)));
+        RuledChain { name: chain.name(), functions: functions.collect() }
+    });
+    let chains = chains.collect();
+    Ok(Subject { functions, chains })
+}
+
+/// What a function of a document is; of one that others run nothing is known.
+fn profile_in(function: &FunctionDocument) -> Result<Profile, Failure> {
+    let configuration = function.template.as_ref().and_then(FunctionTemplate::configuration);
+    configuration.map_or_else(|| Ok(Profile::unknown()), |it| profile(&function.name, &it))
+}
+
+/// What a function is at its place in a chain: one that gets copies does nothing to packets.
+fn profile_at(step: &ChainStep, known: &BTreeMap<String, Profile>) -> Profile {
+    let profile = known.get(&step.name).copied().unwrap_or_else(Profile::unknown);
+    if step.direction != Direction::Tap {
+        return profile;
+    }
+    Profile { writes: FieldSet::EMPTY, replaces: false, drops: false, generates: false, ..profile }
 }
 
 /// What a function of a configuration is.
 fn profile(name: &str, configuration: &Configuration) -> Result<Profile, Failure> {
     let made = make_apart(configuration, &Surroundings::default());
-    let made = made.map_err(|error| Failure::failed(format!("the function {name}: {error}")))?;
-    Ok(*made.function.profile())
+    Ok(*made.map_err(|error| wrong(name, &error))?.function.profile())
+}
+
+fn wrong(name: &str, error: &ConfigError) -> Failure {
+    Failure::failed(format!("the function {name}: {error}"))
 }

@@ -90,3 +90,74 @@ fn files_that_are_no_profiles_are_refused_with_what_to_do() {
             .contains("cannot be read")
     );
 }
+
+#[derive(clap::Parser)]
+struct Line {
+    #[command(subcommand)]
+    command: PolicyCommand,
+}
+
+/// What an analysis of a command line finds: kind, place.
+fn analysed(words: &[&str]) -> Result<Vec<(String, String)>, String> {
+    let line = ["policy", "analyze"].iter().chain(words).copied();
+    let line = <Line as clap::Parser>::try_parse_from(line).map_err(|error| error.to_string())?;
+    let PolicyCommand::Analyze(arguments) = &line.command else { panic!("analyze") };
+    let report = arguments.report().map_err(|failure| failure.message)?;
+    let told = json!(report)["findings"].as_array().unwrap().clone();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let place = |finding: &Value| format!("{} {}", text(&finding["of"]), finding["line"]);
+    Ok(told.iter().map(|finding| (text(&finding["kind"]), place(finding))).collect())
+}
+
+#[test]
+fn rules_are_analysed_as_their_functions_read_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let rules = "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -s 10.0.0.0/8 -j ACCEPT\n\
+                 -A FORWARD -s 10.1.0.0/16 -p tcp -m tcp --dport 80 -j DROP\n\
+                 -A FORWARD -p tcp -m tcp --dport 23 -j DROP\nCOMMIT\n";
+    let edge = file("edge.iptables", rules);
+    let web = file(
+        "web.rules",
+        "alert tcp any any -> any 23 (msg:\"telnet\"; content:\"root\"; sid:1;)\n",
+    );
+    let document = file(
+        "web.yaml",
+        "
+functions:
+  - {name: edge, template: {runs: {bundled: firewall}, config: {file: edge.iptables}, on: [host2]}}
+  - {name: ids, template: {runs: {bundled: ids}, config: {file: web.rules}, on: [host2]}}
+chains:
+  - {name: web, source: a, destination: b, through: [ids, edge]}
+",
+    );
+    let expected = |edge: &str, chain: &str| {
+        [
+            ("contradicted", format!("{edge} 4")),
+            ("no-effect", format!("{edge} 2")),
+            ("inspected-then-dropped", format!("{chain} 1")),
+        ]
+        .map(|(kind, place)| (kind.to_owned(), place))
+        .to_vec()
+    };
+    assert_eq!(analysed(&["-f", &document]).unwrap(), expected("edge", "web"));
+    assert_eq!(analysed(&[&web, &edge]).unwrap(), expected(&edge, "these files"));
+    // The other way round nothing is looked at that is dropped.
+    assert_eq!(analysed(&[&edge, &web]).unwrap(), expected(&edge, "")[..2]);
+    let wrong = file(
+        "wrong.iptables",
+        "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -m geoip -j DROP\nCOMMIT\n",
+    );
+    let told = analysed(&[&wrong]).unwrap_err();
+    assert!(told.contains("line 3") && told.contains("`--unsupported skip`"), "{told}");
+    assert!(
+        analysed(&["--unsupported", "skip", &wrong])
+            .unwrap()
+            .contains(&("no-effect".into(), format!("{wrong} 3")))
+    );
+    assert!(analysed(&["absent.iptables"]).unwrap_err().contains("cannot be read"));
+}

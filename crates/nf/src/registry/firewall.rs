@@ -1,9 +1,10 @@
 //! What a firewall is told. Refuses to know what rules mean.
 
 use super::{Bundled, ConfigError, File, Made, Surroundings, UnsupportedWord, may_skip, settings};
+use crate::firewall::Firewall;
 use crate::firewall::sources::{RuleText, SourceError, Sources};
-use catena_rules::Side;
 use catena_rules::rule_set::RuleSet;
+use catena_rules::{ReadRules, Side};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -44,6 +45,20 @@ impl File {
 }
 
 pub(super) fn make(config: &str, surroundings: &Surroundings) -> Made {
+    let (sets, firewall) = read(config, surroundings)?;
+    let remarks = sets.iter().flat_map(RuleSet::remarks).map(|one| one.to_string()).collect();
+    Ok(Bundled { remarks, ..Bundled::of(firewall) })
+}
+
+pub(super) fn rules(config: &str) -> Result<ReadRules, ConfigError> {
+    read(config, &Surroundings::default()).map(|(sets, _)| ReadRules::Filter(sets))
+}
+
+/// The rule sets, and the firewall of them.
+fn read(
+    config: &str,
+    surroundings: &Surroundings,
+) -> Result<(Vec<RuleSet>, Firewall), ConfigError> {
     let settings: Settings = settings(config)?;
     let sides = settings.interfaces.iter().map(|(name, side)| (name.clone(), (*side).into()));
     let sources = Sources {
@@ -54,9 +69,7 @@ pub(super) fn make(config: &str, surroundings: &Surroundings) -> Made {
         tcp_be_liberal: settings.tcp_be_liberal,
         seed: surroundings.seed,
     };
-    let (sets, firewall) = sources.read().map_err(|error| refused(&error))?;
-    let remarks = sets.iter().flat_map(RuleSet::remarks).map(|one| one.to_string()).collect();
-    Ok(Bundled { remarks, ..Bundled::of(firewall) })
+    sources.read().map_err(|error| refused(&error))
 }
 
 fn refused(error: &SourceError) -> ConfigError {

@@ -2,7 +2,8 @@
 
 use super::{Bundled, ConfigError, File, Made, Surroundings, UnsupportedWord, may_skip, settings};
 use crate::ids::{Ids, IdsConfig};
-use catena_rules::{ReadOptions, snort};
+use catena_rules::snort::{self, IdsRules};
+use catena_rules::{ReadOptions, ReadRules};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -36,15 +37,23 @@ pub(super) fn make_ips(config: &str, surroundings: &Surroundings) -> Made {
     make(config, surroundings, true)
 }
 
-fn make(config: &str, surroundings: &Surroundings, is_preventing: bool) -> Made {
-    let settings: Settings = settings(config)?;
+pub(super) fn rules(config: &str) -> Result<ReadRules, ConfigError> {
+    read(&settings(config)?).map(ReadRules::Inspection)
+}
+
+fn read(settings: &Settings) -> Result<IdsRules, ConfigError> {
     let options = ReadOptions {
-        file: settings.file.name,
+        file: settings.file.name.clone(),
         unsupported: settings.unsupported.into(),
         ..ReadOptions::default()
     };
-    let rules = snort::read(&settings.file.text, &settings.variables, &options)
-        .map_err(|error| may_skip(&error, error.may_be_skipped))?;
+    snort::read(&settings.file.text, &settings.variables, &options)
+        .map_err(|error| may_skip(&error, error.may_be_skipped))
+}
+
+fn make(config: &str, surroundings: &Surroundings, is_preventing: bool) -> Made {
+    let settings: Settings = settings(config)?;
+    let rules = read(&settings)?;
     let remarks = rules.remarks().map(|one| one.to_string()).collect();
     let ids = Ids::new(
         rules,

@@ -3,6 +3,7 @@
 use super::{Bundled, ConfigError, Made, Surroundings, Translations};
 use crate::nat::{Nat, NatOptions};
 use catena_model::resource::{PortBounds, TupleMapping, TuplePattern};
+use catena_rules::ReadRules;
 use catena_rules::nat::{NatConfig, all_of, read};
 use catena_wire::scalar::PortRange;
 use ipnet::{IpNet, Ipv4Net};
@@ -20,6 +21,10 @@ pub(super) fn make(config: &str, surroundings: &Surroundings) -> Made {
     let nat = Nat::new(&settings(config)?, &options);
     let nat = nat.map_err(|error| ConfigError(error.to_string()))?;
     Ok(Bundled::of(nat))
+}
+
+pub(super) fn rules(config: &str) -> Result<ReadRules, ConfigError> {
+    settings(config).map(ReadRules::Translation)
 }
 
 /// From inside, sources become outside addresses: a host's own, else those that it shares.

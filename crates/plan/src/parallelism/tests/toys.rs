@@ -135,9 +135,9 @@ pub(super) fn in_series(toys: &[Toy], packets: &[Packet]) -> Seen {
         let mut waiting = vec![(0, packet.clone())];
         while let Some((from, mut packet)) = waiting.pop() {
             let mut is_dropped = false;
-            for at in from..toys.len() {
-                let (answer, all) = toys[at].ask(&packet);
-                toys[at].note(all);
+            for (at, toy) in toys.iter_mut().enumerate().skip(from) {
+                let (answer, all) = toy.ask(&packet);
+                toy.note(all);
                 seen.effects.extend(answer.effect.map(|effect| (token, at, effect)));
                 waiting.extend(answer.made.map(|made| (at + 1, made)));
                 if answer.drops {

@@ -1,0 +1,175 @@
+//! `catena policy analyze`: what rule sets say, alone and together. Reads them as the functions do that run them;
+//! refuses to judge.
+
+use super::members;
+use crate::failure::Failure;
+use crate::nf::{UnsupportedChoice, named_side};
+use crate::output::{Format, block, say, table, tell};
+use catena_model::profile::Profile;
+use catena_plan::policy::{
+    Analysis, ChainFunction, Finding, Severity, analyse_chain, analyse_rules,
+};
+use catena_rules::rule_set::Families;
+use catena_rules::{ReadOptions, ReadRules, RuleError, Side, snort};
+use clap::Args;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+pub(crate) struct AnalyzeArguments {
+    /// Files with rules: as `iptables-save` or `nft -j list ruleset` writes them, or, ending in `.rules`, of Snort and
+    /// Suricata. They are taken for a chain of functions in this order.
+    #[arg(required_unless_present = "file", conflicts_with = "file", value_name = "FILE")]
+    rules: Vec<PathBuf>,
+    /// A document, in YAML or JSON, whose functions and chains are looked through; `-` is standard input.
+    #[arg(short, long, value_name = "DOCUMENT")]
+    file: Option<PathBuf>,
+    /// Rules as `iptables-save` writes them are those of ip6tables.
+    #[arg(long, short = '6', conflicts_with = "file")]
+    v6: bool,
+    /// What becomes of rules that are not supported: the file is refused, or they are left out and listed.
+    #[arg(long, value_enum, default_value = "refuse", conflicts_with = "file")]
+    unsupported: UnsupportedChoice,
+    /// An interface that rules name and the side it stands for; may be given several times.
+    #[arg(long = "interface", value_name = "NAME=in|out", value_parser = named_side, conflicts_with = "file")]
+    interfaces: Vec<(String, Side)>,
+    /// Form of the answer.
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+/// A finding, with where it belongs.
+#[derive(Serialize)]
+pub(super) struct Told {
+    /// The function or the chain.
+    of: String,
+    severity: Severity,
+    #[serde(flatten)]
+    finding: Finding,
+}
+
+/// How large a rule set is.
+#[derive(Serialize)]
+struct Size {
+    rules: usize,
+    /// Rules that could go.
+    needless: usize,
+}
+
+/// All that was found.
+#[derive(Serialize)]
+pub(super) struct Report {
+    pub(super) findings: Vec<Told>,
+    functions: BTreeMap<String, Size>,
+}
+
+impl AnalyzeArguments {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let report = self.report()?;
+        tell(self.output, &report, |is_wide| show(&report, is_wide))?;
+        let is_wrong = report.findings.iter().any(|told| told.severity == Severity::Error);
+        if is_wrong { Err(Failure::check()) } else { Ok(()) }
+    }
+
+    pub(super) fn report(&self) -> Result<Report, Failure> {
+        let subject = match &self.file {
+            Some(file) => members::with_rules(file)?,
+            None => self.files()?,
+        };
+        let (mut findings, mut functions) = (Vec::new(), BTreeMap::new());
+        for (name, rules) in &subject.functions {
+            let Analysis { findings: found, rules, needless } = analyse_rules(rules)?;
+            findings.extend(found.into_iter().map(|finding| told(name, finding)));
+            functions.insert(name.clone(), Size { rules, needless });
+        }
+        for chain in &subject.chains {
+            let members = chain.functions.iter().map(|(name, profile)| {
+                let rules = subject.functions.get(name).unwrap_or(&ReadRules::Opaque);
+                ChainFunction { name, rules, profile: *profile }
+            });
+            let found = analyse_chain(&chain.name, &members.collect::<Vec<_>>())?;
+            findings.extend(found.into_iter().map(|finding| told(&chain.name, finding)));
+        }
+        findings.sort_by_key(|told| told.severity);
+        Ok(Report { findings, functions })
+    }
+
+    /// Rule sets as a chain of functions, each called by its file.
+    fn files(&self) -> Result<members::Subject, Failure> {
+        let mut functions = BTreeMap::new();
+        let mut chain = Vec::new();
+        for file in &self.rules {
+            let name = file.display().to_string();
+            let text = std::fs::read_to_string(file).map_err(|error| {
+                Failure::failed(format!("{name} cannot be read: {error}; name a file with rules"))
+            })?;
+            let rules = self.read(file, &name, &text)?;
+            // Nothing of these rewrites a packet.
+            chain.push((name.clone(), Profile::IDENTITY));
+            functions.insert(name, rules);
+        }
+        let name = "these files".to_owned();
+        Ok(members::Subject {
+            functions,
+            chains: vec![members::RuledChain { name, functions: chain }],
+        })
+    }
+
+    fn read(&self, file: &Path, name: &str, text: &str) -> Result<ReadRules, Failure> {
+        let options = ReadOptions {
+            file: name.to_owned(),
+            interfaces: self.interfaces.iter().cloned().collect(),
+            unsupported: self.unsupported.into(),
+        };
+        let refused = |error: RuleError| {
+            let hint = if error.may_be_skipped { " (here: `--unsupported skip`)" } else { "" };
+            Failure::failed(format!("{error}{hint}"))
+        };
+        if file.extension().is_some_and(|ending| ending == "rules") {
+            let rules = snort::read(text, &BTreeMap::new(), &options).map_err(refused)?;
+            return Ok(ReadRules::Inspection(rules));
+        }
+        let families = if self.v6 { Families::V6 } else { Families::V4 };
+        let set = catena_rules::read(text, families, &options).map_err(refused)?;
+        Ok(ReadRules::Filter(vec![set]))
+    }
+}
+
+fn told(of: &str, finding: Finding) -> Told {
+    Told { of: of.to_owned(), severity: finding.kind.severity(), finding }
+}
+
+fn show(report: &Report, is_wide: bool) {
+    let found = &report.findings;
+    if found.is_empty() {
+        say!("nothing found");
+        return;
+    }
+    let word = |told: &Told| match told.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Suggestion => "suggestion",
+    };
+    let mut shown = table(["", "where", "what", "packets", "what to do"]);
+    for told in found {
+        let Finding { site, what, advice, class, .. } = &told.finding;
+        let class = class.as_deref().unwrap_or("");
+        shown.add_row([word(told), &site.to_string(), what, class, advice]);
+    }
+    block(shown);
+    for told in found.iter().filter(|told| is_wide && !told.finding.others.is_empty()) {
+        let others: Vec<String> = told.finding.others.iter().map(ToString::to_string).collect();
+        say!("{}: with {}", told.finding.site, others.join(", "));
+    }
+    let count = |severity| found.iter().filter(|told| told.severity == severity).count();
+    say!(
+        "{} errors, {} warnings, {} suggestions",
+        count(Severity::Error),
+        count(Severity::Warning),
+        count(Severity::Suggestion)
+    );
+    for (name, size) in report.functions.iter().filter(|(_, size)| size.needless > 0) {
+        say!("{name}: {} of {} rules could go", size.needless, size.rules);
+    }
+}

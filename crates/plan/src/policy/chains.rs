@@ -1,0 +1,256 @@
+//! What the rules of a chain's functions say together: who looks at what another one drops, and who names addresses
+//! that packets no longer have there.
+//!
+//! Knows the order of functions, on the way forward. Refuses to change it.
+
+use super::bdd::{Set, TooLarge};
+use super::decision::{Walk, subjects, walk};
+use super::finding::{Finding, FindingKind, Site};
+use super::headers::Headers;
+use catena_model::profile::{Profile, StateScope};
+use catena_rules::ReadRules;
+use catena_rules::condition::{Range, Subject, Test};
+use catena_rules::nat::NatConfig;
+use catena_rules::rule_set::{RuleSet, Verdict};
+use catena_rules::snort::{Ends, IdsRule, IdsRules, Protocol};
+use catena_wire::field::Field;
+use std::collections::BTreeSet;
+
+/// Rules that are told of for one finding.
+const TOLD_MAX: usize = 4;
+
+/// A function of a chain.
+#[derive(Clone, Debug)]
+pub struct ChainFunction<'r> {
+    /// Its name.
+    pub name: &'r str,
+    /// Its rules.
+    pub rules: &'r ReadRules,
+    /// What it is.
+    pub profile: Profile,
+}
+
+/// Looks through a chain, for one version of IP.
+pub(super) fn analyse(
+    functions: &[ChainFunction<'_>],
+    is_v6: bool,
+) -> Result<Vec<Finding>, TooLarge> {
+    let mut asked = BTreeSet::new();
+    for set in functions.iter().flat_map(|function| sets(function.rules)) {
+        asked.extend(subjects(set));
+    }
+    let mut headers = Headers::new(is_v6, &asked)?;
+    let mut findings = Vec::new();
+    for (at, function) in functions.iter().enumerate() {
+        for set in sets(function.rules) {
+            let walk = walk(set, is_v6, &mut headers)?;
+            let ended =
+                walk.decide(&mut headers, &mut |_, _, _, _| Ok(false))?.ended(&mut headers)?;
+            let ended = headers.bdd.and(ended, headers.universe())?;
+            let filter = Filter { name: function.name, walk: &walk, ended };
+            // From behind, as far as packets are still as they came.
+            let before = functions.get(..at).unwrap_or_default();
+            for other in before.iter().rev() {
+                if let ReadRules::Inspection(rules) = other.rules {
+                    findings.extend(inspected(rules, other.name, &filter, &mut headers)?);
+                }
+                if let (ReadRules::Translation(config), false) = (other.rules, is_v6) {
+                    findings.extend(translated(config, other.name, &filter, &mut headers)?);
+                }
+                if may_rewrite(&other.profile) {
+                    break;
+                }
+            }
+            findings.extend(early(before, &filter, &mut headers));
+        }
+    }
+    Ok(findings)
+}
+
+/// A firewall's rules, and the packets that end there.
+struct Filter<'f> {
+    name: &'f str,
+    walk: &'f Walk<'f>,
+    ended: Set,
+}
+
+fn sets(rules: &ReadRules) -> &[RuleSet] {
+    match rules {
+        ReadRules::Filter(sets) => sets,
+        _ => &[],
+    }
+}
+
+fn may_rewrite(profile: &Profile) -> bool {
+    profile.replaces || !profile.writes.is_empty()
+}
+
+impl Filter<'_> {
+    /// Rules that end some of these packets.
+    fn enders(&self, packets: Set, headers: &mut Headers) -> Result<Vec<Site>, TooLarge> {
+        let mut sites = Vec::new();
+        for (place, seen) in &self.walk.seen {
+            let rule = &self.walk.set.chains[place.0].rules[place.1];
+            let ends = |verdict| matches!(verdict, Verdict::Drop | Verdict::Reject(_));
+            if sites.len() < TOLD_MAX
+                && rule.verdicts().any(ends)
+                && !headers.bdd.and(seen.taken, packets)?.is_empty()
+            {
+                sites.push(Site { file: self.walk.set.file.clone(), line: rule.line });
+            }
+        }
+        Ok(sites)
+    }
+}
+
+/// An ids in front of a firewall looks at what is dropped behind it.
+fn inspected(
+    rules: &IdsRules,
+    name: &str,
+    filter: &Filter<'_>,
+    headers: &mut Headers,
+) -> Result<Option<Finding>, TooLarge> {
+    let (mut class, mut lines) = (Set::NONE, Vec::new());
+    for rule in &rules.rules {
+        let own = ids_packets(rule, headers)?;
+        let dropped = headers.bdd.and(own, filter.ended)?;
+        if !dropped.is_empty() {
+            class = headers.bdd.or(class, dropped)?;
+            lines.push(rule.line);
+        }
+    }
+    let Some(line) = lines.first().copied() else { return Ok(None) };
+    let told = headers.in_words(class);
+    Ok(Some(Finding {
+        kind: FindingKind::InspectedThenDropped,
+        site: Site { file: rules.file.clone(), line },
+        what: format!(
+            "{name} looks for attacks in packets that {} drops behind it, by {} of its {} rules",
+            filter.name,
+            lines.len(),
+            rules.rules.len()
+        ),
+        advice: format!(
+            "with {} before {name}, it has less to do; it then tells no more of attacks in what is dropped",
+            filter.name
+        ),
+        class: told,
+        others: filter.enders(class, headers)?,
+    }))
+}
+
+/// Packets whose headers a rule of an ids asks for.
+fn ids_packets(rule: &IdsRule, headers: &mut Headers) -> Result<Set, TooLarge> {
+    let protocols: &[u128] = match rule.protocol {
+        Protocol::Ip => &[],
+        Protocol::Icmp => &[1, 58],
+        Protocol::Udp => &[17],
+        Protocol::Tcp | Protocol::TcpPacket | Protocol::TcpStream | Protocol::Http => &[6],
+    };
+    let mut packets = headers.universe();
+    if !protocols.is_empty() {
+        let test = Test::among(protocols.iter().map(|protocol| Range::one(*protocol)).collect());
+        let own = headers.values(Subject::Field(Field::Protocol), &test)?;
+        packets = headers.bdd.and(packets, own)?;
+    }
+    let has_ports = !matches!(rule.protocol, Protocol::Ip | Protocol::Icmp);
+    let mut one_way = |from: &Ends, to: &Ends| {
+        let from = ends(from, (Field::Source, Field::SourcePort), has_ports, headers)?;
+        let to = ends(to, (Field::Destination, Field::DestinationPort), has_ports, headers)?;
+        headers.bdd.and(from, to)
+    };
+    let mut ways = one_way(&rule.source, &rule.destination)?;
+    if rule.is_both_ways {
+        let back = one_way(&rule.destination, &rule.source)?;
+        ways = headers.bdd.or(ways, back)?;
+    }
+    headers.bdd.and(packets, ways)
+}
+
+fn ends(
+    ends: &Ends,
+    (address, port): (Field, Field),
+    has_ports: bool,
+    headers: &mut Headers,
+) -> Result<Set, TooLarge> {
+    let test = |ranges: &[(u128, u128)]| {
+        Test::among(
+            ranges.iter().map(|(first, last)| Range { first: *first, last: *last }).collect(),
+        )
+    };
+    let addresses = ends.addresses.ranges()[usize::from(headers.is_v6())];
+    let mut packets = headers.values(Subject::Field(address), &test(addresses))?;
+    if has_ports {
+        let ports = headers.values(Subject::Field(port), &test(ends.ports.ranges()[0]))?;
+        packets = headers.bdd.and(packets, ports)?;
+    }
+    Ok(packets)
+}
+
+/// Rules of a firewall behind a nat that ask for addresses which packets have before it alone.
+fn translated(
+    config: &NatConfig,
+    name: &str,
+    filter: &Filter<'_>,
+    headers: &mut Headers,
+) -> Result<Vec<Finding>, TooLarge> {
+    let prefixes = config.sources().map(|(inside, _)| inside);
+    let own = config.one_to_one.iter().map(|one| one.inside.into());
+    let ranges = prefixes.chain(own).map(|prefix| Range {
+        first: prefix.network().to_bits().into(),
+        last: prefix.broadcast().to_bits().into(),
+    });
+    let inside = Test::among(ranges.collect());
+    let mut named = Set::NONE;
+    for field in [Field::Source, Field::Destination] {
+        let set = headers.values(Subject::Field(field), &inside)?;
+        named = headers.bdd.or(named, set)?;
+    }
+    let mut findings = Vec::new();
+    for (place, seen) in &filter.walk.seen {
+        if seen.taken.is_empty() || !headers.bdd.minus(seen.taken, named)?.is_empty() {
+            continue;
+        }
+        let rule = &filter.walk.set.chains[place.0].rules[place.1];
+        findings.push(Finding {
+            kind: FindingKind::TranslatedBefore,
+            site: Site { file: filter.walk.set.file.clone(), line: rule.line },
+            what: format!(
+                "{} stands behind {name}, where no packet has the inside addresses that it asks for: {}",
+                filter.name, rule.text
+            ),
+            advice: format!("put {} before {name}, or name the outside addresses", filter.name),
+            class: headers.in_words(seen.taken),
+            others: Vec::new(),
+        });
+    }
+    Ok(findings)
+}
+
+/// Drops that nothing before the firewall would miss.
+fn early(
+    before: &[ChainFunction<'_>],
+    filter: &Filter<'_>,
+    headers: &mut Headers,
+) -> Option<Finding> {
+    let is_pure = |function: &ChainFunction<'_>| {
+        let Profile { has_effects, state, generates, holds, drops, .. } = function.profile;
+        let remembers = state != StateScope::Packet;
+        !(has_effects || remembers || generates || holds || drops || may_rewrite(&function.profile))
+    };
+    if before.is_empty() || filter.ended.is_empty() || !before.iter().all(is_pure) {
+        return None;
+    }
+    Some(Finding {
+        kind: FindingKind::EarlyDrop,
+        site: Site { file: filter.walk.set.file.clone(), line: 0 },
+        what: format!(
+            "what {} drops passes {} functions before it, which leave no trace of it",
+            filter.name,
+            before.len()
+        ),
+        advice: format!("put {} first", filter.name),
+        class: headers.in_words(filter.ended),
+        others: Vec::new(),
+    })
+}

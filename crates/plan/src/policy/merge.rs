@@ -1,0 +1,115 @@
+//! Rules that one could say: two of a chain that differ in the values of one condition, which lie side by side.
+//!
+//! Knows what lies between them. Refuses to put them together.
+
+use super::bdd::TooLarge;
+use super::decision::{RulePlace, Walk, asked, number};
+use super::headers::Headers;
+use catena_rules::condition::{Condition, Test};
+use catena_rules::rule_set::{Rule, Statement, Verdict};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// The second rule of each pair, with the first one, which could take its packets as well.
+pub(super) fn mergeable(
+    walk: &Walk<'_>,
+    needless: &BTreeSet<RulePlace>,
+    headers: &mut Headers,
+) -> Result<BTreeMap<RulePlace, RulePlace>, TooLarge> {
+    let mut found = BTreeMap::new();
+    for (at, chain) in walk.set.chains.iter().enumerate() {
+        let mut known: HashMap<(usize, Vec<Statement>), usize> = HashMap::new();
+        let mut taken = BTreeSet::new();
+        for (place, rule) in chain.rules.iter().enumerate() {
+            let here = (at, place);
+            if !walk.seen.contains_key(&here) || needless.contains(&here) || !is_plain(rule) {
+                continue;
+            }
+            for (varying, rest) in variants(rule) {
+                let Some(first) = known.insert((varying, rest), place) else { continue };
+                let touches = values(&chain.rules[first], varying)
+                    .zip(values(rule, varying))
+                    .is_some_and(|(a, b)| do_touch(a, b));
+                // A rule is told of once, so that what is done one after the other stays right.
+                if touches
+                    && !taken.contains(&first)
+                    && !taken.contains(&place)
+                    && passes_over((at, first), place, walk, headers)?
+                {
+                    taken.extend([first, place]);
+                    found.insert(here, (at, first));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Does it decide, and nothing else?
+fn is_plain(rule: &Rule) -> bool {
+    rule.statements.iter().all(|statement| match statement {
+        Statement::Match(_) | Statement::Count => true,
+        Statement::Verdict(verdict) => !matches!(verdict, Verdict::Jump(_) | Verdict::Goto(_)),
+        _ => false,
+    })
+}
+
+/// A rule with the values of one of its conditions left open, for each that has ranges.
+fn variants(rule: &Rule) -> impl Iterator<Item = (usize, Vec<Statement>)> {
+    (0..rule.statements.len()).filter(|at| values(rule, *at).is_some()).map(|at| {
+        let mut rest = rule.statements.clone();
+        if let Some(Statement::Match(condition)) = rest.get_mut(at) {
+            condition.test = Test::In(Vec::new());
+        }
+        (at, rest)
+    })
+}
+
+/// The condition at a place, if it asks for ranges of one subject.
+fn values(rule: &Rule, at: usize) -> Option<&Condition> {
+    match rule.statements.get(at) {
+        Some(Statement::Match(condition))
+            if !condition.is_negated && condition.subjects.len() == 1 =>
+        {
+            matches!(condition.test, Test::In(_)).then_some(condition)
+        }
+        _ => None,
+    }
+}
+
+/// Is what both take one range, where each alone is one?
+fn do_touch(a: &Condition, b: &Condition) -> bool {
+    let (Test::In(a), Test::In(b)) = (&a.test, &b.test) else { return false };
+    let both: Vec<_> = a.iter().chain(b).copied().collect();
+    matches!(Test::among(both), Test::In(joined) if joined.len() == 1)
+}
+
+/// May the packets of a rule be taken by an earlier one of its chain? Nothing else is done with them between.
+fn passes_over(
+    (chain, first): RulePlace,
+    second: usize,
+    walk: &Walk<'_>,
+    headers: &mut Headers,
+) -> Result<bool, TooLarge> {
+    let rules = &walk.set.chains[chain].rules;
+    let mut own = headers.universe();
+    for statement in &rules[second].statements {
+        if let Some(asked) = asked(statement, number((chain, second)), headers)? {
+            own = headers.bdd.and(own, asked)?;
+        }
+    }
+    for (at, rule) in rules.iter().enumerate().take(second).skip(first + 1) {
+        if is_plain(rule) && rule.verdict() == rules[second].verdict() {
+            continue;
+        }
+        let mut between = own;
+        for statement in &rule.statements {
+            if let Some(asked) = asked(statement, number((chain, at)), headers)? {
+                between = headers.bdd.and(between, asked)?;
+            }
+        }
+        if !between.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,401 @@
+use super::bdd::Set;
+use super::decision::{RulePlace, Walk, subjects, walk};
+use super::finding::{Finding, FindingKind};
+use super::headers::Headers;
+use super::rule_sets::analyse;
+use super::{ChainFunction, analyse_chain, analyse_rules};
+use catena_model::profile::{FieldSet, Profile};
+use catena_rules::ReadRules;
+use catena_rules::condition::{Subject, Test};
+use catena_rules::iptables;
+use catena_rules::options::ReadOptions;
+use catena_rules::rule_set::{Families, Policy, RuleSet, Statement, Verdict};
+use catena_wire::field::Field;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+fn read(rules: &str) -> RuleSet {
+    let text =
+        format!("*filter\n:FORWARD ACCEPT [0:0]\n:side - [0:0]\n:deep - [0:0]\n{rules}\nCOMMIT\n");
+    let options = ReadOptions { file: "edge.iptables".into(), ..ReadOptions::default() };
+    iptables::read(&text, Families::V4, &options).expect("rules")
+}
+
+/// A packet, as rules here see it.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    protocol: u128,
+    source: u128,
+    port: Option<u128>,
+}
+
+impl Packet {
+    fn value(self, subject: Subject) -> Option<u128> {
+        match subject {
+            Subject::Field(Field::Protocol) => Some(self.protocol),
+            Subject::Field(Field::Source) => Some(self.source),
+            Subject::Field(Field::Destination) => Some(0x0a00_0009),
+            Subject::Field(Field::SourcePort) => self.port.map(|_| 1024),
+            Subject::Field(Field::DestinationPort) => self.port,
+            _ => None,
+        }
+    }
+}
+
+/// One packet of each kind that the rules here can tell apart.
+fn all_packets() -> Vec<Packet> {
+    let sources = (0..4).map(|host| 0x0a00_0000 + host).chain([0x0909_0909]);
+    let ends = |protocol: u128| match protocol {
+        6 | 17 => (0..=11).chain([9000]).map(Some).chain([None]).collect(),
+        _ => vec![None],
+    };
+    let packets = sources.flat_map(|source| {
+        [1, 6, 17, 47].into_iter().flat_map(move |protocol| {
+            ends(protocol).into_iter().map(move |port| Packet { protocol, source, port })
+        })
+    });
+    packets.collect()
+}
+
+/// Another reader of rules: one packet at a time, without those left out. Does it pass? `seen` are told the rules that it
+/// comes to, and whether they take it.
+fn passes(
+    set: &RuleSet,
+    packet: Packet,
+    out: &BTreeSet<RulePlace>,
+    seen: &mut dyn FnMut(RulePlace, bool),
+) -> bool {
+    let base = set.bases.first().expect("one");
+    through(set, base.chain, packet, out, seen).unwrap_or(base.policy == Policy::Accept)
+}
+
+fn through(
+    set: &RuleSet,
+    chain: usize,
+    packet: Packet,
+    out: &BTreeSet<RulePlace>,
+    seen: &mut dyn FnMut(RulePlace, bool),
+) -> Option<bool> {
+    for (at, rule) in
+        set.chains[chain].rules.iter().enumerate().filter(|(at, _)| !out.contains(&(chain, *at)))
+    {
+        let takes =
+            rule.conditions().all(|condition| condition.takes(|subject| packet.value(subject)));
+        seen((chain, at), takes);
+        let verdict = rule.statements.iter().find_map(|statement| match statement {
+            Statement::Verdict(verdict) => Some(*verdict),
+            _ => None,
+        });
+        match verdict.filter(|_| takes) {
+            None => {}
+            Some(Verdict::Accept) => return Some(true),
+            Some(Verdict::Drop | Verdict::Reject(_)) => return Some(false),
+            Some(Verdict::Return) => return None,
+            Some(Verdict::Goto(other)) => return through(set, other, packet, out, seen),
+            Some(Verdict::Jump(other)) => {
+                if let Some(decided) = through(set, other, packet, out, seen) {
+                    return Some(decided);
+                }
+            }
+        }
+    }
+    None
+}
+
+fn any_rule() -> impl Strategy<Value = String> {
+    let source = (0_u8..4, 30_u8..=32, any::<bool>());
+    let ports = (0_u16..8, 0_u16..4, any::<bool>());
+    let chain = prop_oneof![4 => Just("FORWARD"), 2 => Just("side"), 1 => Just("deep")];
+    let protocol =
+        prop_oneof![Just(None), Just(Some("tcp")), Just(Some("udp")), Just(Some("icmp"))];
+    let parts = (chain, protocol, prop::option::of(source), prop::option::of(ports), 0_u8..9);
+    parts.prop_map(|(chain, protocol, source, ports, target)| {
+        let not = |is_negated: bool| if is_negated { "! " } else { "" };
+        let mut rule = format!("-A {chain}");
+        if let Some((host, length, is_negated)) = source {
+            rule += &format!(
+                " {}-s 10.0.0.{}/{length}",
+                not(is_negated),
+                host >> (32 - length) << (32 - length)
+            );
+        }
+        if let Some(protocol) = protocol {
+            rule += &format!(" -p {protocol}");
+            if let (true, Some((first, more, is_negated))) = (protocol != "icmp", ports) {
+                rule +=
+                    &format!(" -m {protocol} {}--dport {first}:{}", not(is_negated), first + more);
+            }
+        }
+        let led = match chain {
+            "FORWARD" => ["-j side", "-g side", "-j deep"],
+            "side" => ["-j deep", "-g deep", "-j RETURN"],
+            _ => ["-j RETURN", "-j ACCEPT", "-j DROP"],
+        };
+        rule += match target {
+            0..3 => " -j ACCEPT",
+            3..6 => " -j DROP",
+            other => return format!("{rule} {}", led[usize::from(other) - 6]),
+        };
+        rule
+    })
+}
+
+/// A walk of a rule set, with its headers.
+fn walked(set: &RuleSet) -> (Walk<'_>, Headers) {
+    let mut headers = Headers::new(false, &subjects(set)).expect("small");
+    let walk = walk(set, false, &mut headers).expect("small");
+    (walk, headers)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Sets of packets are what a reader of one packet after the other makes of them, forwards and from behind; a rule is
+    /// told of as one without packets exactly when it takes none; and without all needless rules nothing changes.
+    #[test]
+    fn rules_are_analysed_as_packets_meet_them(rules in prop::collection::vec(any_rule(), 1..14)) {
+        let set = read(&rules.join("\n"));
+        let (walk, mut headers) = walked(&set);
+        let decision = walk.decide(&mut headers, &mut |_, _, _, _| Ok(false)).expect("small");
+        let ended = decision.ended(&mut headers).expect("small");
+        let analysed = analyse(&set).expect("small");
+        let mut taking = BTreeSet::new();
+        for packet in all_packets() {
+            let has = |set: Set| headers.has_packet(set, |subject| packet.value(subject));
+            prop_assert!(has(headers.universe()), "{packet:?}");
+            let mut seen: Vec<(RulePlace, bool)> = Vec::new();
+            let is_passed = passes(&set, packet, &BTreeSet::new(), &mut |place, takes| seen.push((place, takes)));
+            prop_assert_eq!(!has(ended), is_passed, "{:?}", packet);
+            for (place, own) in &walk.seen {
+                let comes = seen.iter().any(|(other, _)| other == place);
+                let is_taken = seen.iter().any(|(other, takes)| other == place && *takes);
+                prop_assert_eq!((has(own.reaching), has(own.taken)), (comes, is_taken), "{:?} {:?}", packet, place);
+            }
+            taking.extend(seen.into_iter().filter(|(_, takes)| *takes).map(|(place, _)| place));
+            let shorter = passes(&set, packet, &analysed.needless, &mut |_, _| {});
+            prop_assert_eq!(shorter, is_passed, "without {:?}: {:?}", analysed.needless, packet);
+        }
+        let told: BTreeSet<u32> = analysed.findings.iter().filter(|finding| is_empty(finding)).map(|finding| finding.site.line).collect();
+        let empty: BTreeSet<u32> = walk.seen.keys().filter(|place| !taking.contains(*place))
+            .map(|place| set.chains[place.0].rules[place.1].line).collect();
+        prop_assert_eq!(told, empty);
+        for finding in analysed.findings.iter().filter(|finding| finding.kind == FindingKind::Mergeable) {
+            let (merged, second) = merged(&set, finding);
+            for packet in all_packets() {
+                let is_passed = passes(&set, packet, &BTreeSet::new(), &mut |_, _| {});
+                let shorter = passes(&merged, packet, &BTreeSet::from([second]), &mut |_, _| {});
+                prop_assert_eq!(shorter, is_passed, "{:?}: {:?}", finding, packet);
+            }
+        }
+    }
+}
+
+/// A rule set in which the first of two rules takes the packets of both, and the place of the second.
+fn merged(set: &RuleSet, finding: &Finding) -> (RuleSet, RulePlace) {
+    let place = |line: u32| {
+        let chains = set.chains.iter().enumerate();
+        let mut places =
+            chains.flat_map(|(at, chain)| (0..chain.rules.len()).map(move |rule| (at, rule)));
+        places.find(|(chain, rule)| set.chains[*chain].rules[*rule].line == line).expect("a rule")
+    };
+    let (first, second) = (place(finding.others[0].line), place(finding.site.line));
+    let mut merged = set.clone();
+    let other = &set.chains[second.0].rules[second.1].statements;
+    for (statement, other) in merged.chains[first.0].rules[first.1].statements.iter_mut().zip(other)
+    {
+        if let (Statement::Match(a), Statement::Match(b)) = (statement, other)
+            && let (Test::In(mine), Test::In(others)) = (&a.test, &b.test)
+        {
+            a.test = Test::among(mine.iter().chain(others).copied().collect());
+        }
+    }
+    (merged, second)
+}
+
+/// Does it say that a rule takes nothing?
+fn is_empty(finding: &Finding) -> bool {
+    use FindingKind::{Contradicted, Impossible, Shadowed};
+    matches!(finding.kind, Contradicted | Shadowed | Impossible)
+}
+
+fn kinds(rules: &str) -> Vec<(FindingKind, u32)> {
+    let findings = analyse(&read(rules)).expect("small").findings;
+    let findings = findings.into_iter().filter(|finding| finding.kind != FindingKind::NoEffect);
+    findings.map(|finding| (finding.kind, finding.site.line)).collect()
+}
+
+/// Rules stand in the lines from 5 on.
+#[test]
+fn two_rules_together_shadow_what_neither_does_alone() {
+    let lower = "-A FORWARD -p tcp -m tcp --dport 0:1023 -j ACCEPT";
+    let upper = "-A FORWARD -p tcp -m tcp --dport 1024:65535 -j ACCEPT";
+    let all = "-A FORWARD -p tcp -m tcp --dport 20:2000 -j DROP";
+    assert_eq!(kinds(&[lower, all].join("\n")), []);
+    let found = analyse(&read(&[lower, upper, all].join("\n"))).expect("small").findings;
+    let contradicted =
+        found.iter().find(|finding| finding.kind == FindingKind::Contradicted).expect("told");
+    assert_eq!(contradicted.site.to_string(), "edge.iptables line 7");
+    assert_eq!(contradicted.others.iter().map(|site| site.line).collect::<Vec<_>>(), [5, 6]);
+    assert!(contradicted.what.contains("lines 5, 6 took all"), "{}", contradicted.what);
+}
+
+#[test]
+fn what_does_the_same_can_go_and_what_is_read_stays() {
+    let drop = "-A FORWARD -s 10.1.0.0/16 -p tcp -m tcp --dport 80 -j DROP";
+    let wider = "-A FORWARD -s 10.0.0.0/8 -p tcp -j DROP";
+    assert_eq!(kinds(&[drop, wider].join("\n")), [(FindingKind::Redundant, 5)]);
+    assert_eq!(kinds(&[wider, drop].join("\n")), [(FindingKind::Shadowed, 6)]);
+    // What lies between is taken by another rule first.
+    let between = "-A FORWARD -s 10.1.2.0/24 -j ACCEPT";
+    assert_eq!(kinds(&[drop, between, wider].join("\n")), []);
+    // A rule that accepts what the policy accepts; one that writes a line of log does something.
+    assert_eq!(kinds("-A FORWARD -p udp -j ACCEPT"), [(FindingKind::Redundant, 5)]);
+    assert_eq!(kinds("-A FORWARD -p udp -j LOG --log-prefix udp"), []);
+    let found = analyse(&read(&[drop, wider].join("\n"))).expect("small").findings;
+    let redundant =
+        found.iter().find(|finding| finding.kind == FindingKind::Redundant).expect("told");
+    assert_eq!(redundant.class.as_deref(), Some("tcp, ip.src 10.1.0.0/16, l4.dport 80"));
+}
+
+#[test]
+fn states_of_connections_are_told_apart() {
+    let known = "-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT";
+    let fresh = "-A FORWARD -m conntrack --ctstate NEW -p tcp -m tcp --dport 443 -j ACCEPT";
+    let rest = "-A FORWARD -j DROP";
+    assert_eq!(kinds(&[known, fresh, rest].join("\n")), []);
+    let again = "-A FORWARD -m conntrack --ctstate ESTABLISHED -p udp -j DROP";
+    assert_eq!(kinds(&[known, again, rest].join("\n")), [(FindingKind::Contradicted, 6)]);
+    // Of packets that are all in one state or another, a rule for each is a rule for all.
+    let others = "-A FORWARD -m conntrack --ctstate INVALID,NEW,UNTRACKED -j DROP";
+    let expected = [(FindingKind::Redundant, 5), (FindingKind::Shadowed, 7)];
+    assert_eq!(kinds(&[known, others, rest].join("\n")), expected);
+}
+
+#[test]
+fn tokens_are_there_or_not() {
+    let some = "-A FORWARD -p icmp -m limit --limit 5/s -j ACCEPT";
+    let rest = "-A FORWARD -p icmp -j DROP";
+    assert_eq!(kinds(&[some, rest].join("\n")), []);
+    // Two rules of the same words have their own tokens.
+    assert_eq!(kinds(&[some, some, rest].join("\n")), []);
+    assert_eq!(kinds(&[rest, some].join("\n")), [(FindingKind::Contradicted, 6)]);
+}
+
+#[test]
+fn neighbours_of_one_verdict_could_be_one_rule() {
+    let port = |range: &str, verdict: &str| {
+        format!("-A FORWARD -p tcp -m tcp --dport {range} -j {verdict}")
+    };
+    let (low, high) = (port("80:89", "DROP"), port("90:99", "DROP"));
+    assert_eq!(kinds(&[low.as_str(), &high].join("\n")), [(FindingKind::Mergeable, 6)]);
+    // Not if others get between, and not if they do not touch.
+    let between = "-A FORWARD -s 10.0.0.1/32 -p tcp -j ACCEPT";
+    assert_eq!(kinds(&[low.as_str(), between, &high].join("\n")), []);
+    assert_eq!(kinds(&[low, port("91:99", "DROP")].join("\n")), []);
+}
+
+#[test]
+fn what_filters_nothing_that_is_forwarded_is_told() {
+    let text = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:lost - [0:0]\n\
+                -A INPUT -d 10.1.0.0/24 -p tcp -m tcp --dport 80 -j DROP\n-A lost -j DROP\nCOMMIT\n";
+    let options = ReadOptions { file: "gateway.iptables".into(), ..ReadOptions::default() };
+    let set = iptables::read(text, Families::V4, &options).expect("rules");
+    let findings = analyse_rules(&ReadRules::Filter(vec![set])).expect("small").findings;
+    let told: Vec<(FindingKind, u32)> =
+        findings.iter().map(|finding| (finding.kind, finding.site.line)).collect();
+    let (no_effect, unreached) = (FindingKind::NoEffect, FindingKind::Unreached);
+    assert_eq!(told, [(no_effect, 2), (no_effect, 3), (unreached, 4)]);
+    assert!(
+        findings[0].what.starts_with("INPUT filters what is for the host itself"),
+        "{}",
+        findings[0].what
+    );
+}
+
+/// What is read of an ids and a nat.
+fn inspection(text: &str) -> ReadRules {
+    let options = ReadOptions { file: "web.rules".into(), ..ReadOptions::default() };
+    ReadRules::Inspection(
+        catena_rules::snort::read(text, &std::collections::BTreeMap::new(), &options)
+            .expect("rules"),
+    )
+}
+
+fn translation(text: &str) -> ReadRules {
+    ReadRules::Translation(catena_rules::nat::read(text, "nat.yaml").expect("configuration"))
+}
+
+fn of_chain(functions: &[(&str, &ReadRules, Profile)]) -> Vec<Finding> {
+    let functions: Vec<ChainFunction<'_>> = functions
+        .iter()
+        .map(|(name, rules, profile)| ChainFunction { name, rules, profile: *profile })
+        .collect();
+    analyse_chain("web", &functions).expect("small")
+}
+
+/// The second anomaly of the paper's Table I: alerts about what a firewall behind would drop.
+#[test]
+fn an_ids_before_a_firewall_looks_at_what_is_dropped() {
+    let edge =
+        ReadRules::Filter(vec![read("-A FORWARD -d 10.1.0.0/24 -p tcp -m tcp --dport 80 -j DROP")]);
+    let ids = inspection(
+        "alert tcp any any -> 10.1.0.0/16 80 (msg:\"a\"; content:\"x\"; sid:1;)\n\
+         alert tcp any any -> any 443 (msg:\"b\"; content:\"x\"; sid:2;)\n",
+    );
+    let (drops, looks) = (
+        Profile { drops: true, ..Profile::IDENTITY },
+        Profile { has_effects: true, ..Profile::IDENTITY },
+    );
+    let found = of_chain(&[("ids", &ids, looks), ("edge", &edge, drops)]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    let found = &found[0];
+    assert_eq!(
+        (found.kind, found.site.to_string()),
+        (FindingKind::InspectedThenDropped, "web.rules line 1".into())
+    );
+    assert_eq!(found.class.as_deref(), Some("tcp, ip.dst 10.1.0.0/24, l4.dport 80"));
+    assert_eq!(
+        found.others.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["edge.iptables line 5"]
+    );
+    assert!(found.what.contains("by 1 of its 2 rules"), "{}", found.what);
+    assert_eq!(of_chain(&[("edge", &edge, drops), ("ids", &ids, looks)]), []);
+    // What a balancer between them makes of addresses, this does not know.
+    let rewrites =
+        Profile { writes: FieldSet::EMPTY.with(Field::Destination), ..Profile::IDENTITY };
+    let lb = ReadRules::Opaque;
+    assert_eq!(
+        of_chain(&[("ids", &ids, looks), ("lb", &lb, rewrites), ("edge", &edge, drops)]),
+        []
+    );
+}
+
+#[test]
+fn a_firewall_behind_a_nat_that_names_inside_addresses_is_told() {
+    let edge = ReadRules::Filter(vec![read(
+        "-A FORWARD -s 10.0.1.0/24 -p tcp -j DROP\n-A FORWARD -s 203.0.113.4/32 -p udp -j DROP",
+    )]);
+    let nat = translation("{masquerade: [10.0.0.0/16], pool: [203.0.113.4]}");
+    let writes = Profile { writes: FieldSet::EMPTY.with(Field::Source), ..Profile::IDENTITY };
+    let drops = Profile { drops: true, ..Profile::IDENTITY };
+    let found = of_chain(&[("nat", &nat, writes), ("edge", &edge, drops)]);
+    let told: Vec<(FindingKind, u32)> =
+        found.iter().map(|finding| (finding.kind, finding.site.line)).collect();
+    assert_eq!(told, [(FindingKind::TranslatedBefore, 5)]);
+    assert_eq!(of_chain(&[("edge", &edge, drops), ("nat", &nat, writes)]), []);
+}
+
+#[test]
+fn drops_behind_functions_without_a_trace_could_be_made_before_them() {
+    let edge = ReadRules::Filter(vec![read("-A FORWARD -p udp -j DROP")]);
+    let plain = ReadRules::Opaque;
+    let drops = Profile { drops: true, ..Profile::IDENTITY };
+    let counts = Profile { has_effects: true, ..Profile::IDENTITY };
+    let found = of_chain(&[("work", &plain, Profile::IDENTITY), ("edge", &edge, drops)]);
+    assert_eq!(
+        found.iter().map(|finding| finding.kind).collect::<Vec<_>>(),
+        [FindingKind::EarlyDrop]
+    );
+    assert_eq!(found[0].class.as_deref(), Some("udp"));
+    assert_eq!(of_chain(&[("flows", &plain, counts), ("edge", &edge, drops)]), []);
+}
