@@ -105,8 +105,8 @@ impl AnalyzeArguments {
                 Failure::failed(format!("{name} cannot be read: {error}; name a file with rules"))
             })?;
             let rules = self.read(file, &name, &text)?;
-            // Nothing of these rewrites a packet.
-            chain.push((name.clone(), Profile::IDENTITY));
+            // None of these rewrites a packet.
+            chain.push((name.clone(), Profile { has_effects: true, ..Profile::IDENTITY }));
             functions.insert(name, rules);
         }
         let name = "these files".to_owned();
