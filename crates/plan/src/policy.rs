@@ -10,6 +10,7 @@ mod finding;
 mod headers;
 mod merge;
 mod rule_sets;
+mod sweep;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,10 @@ pub use finding::{Finding, FindingKind, Severity, Site};
 
 use bdd::TooLarge;
 use catena_rules::ReadRules;
+use catena_rules::exactness::Exactness;
+use catena_rules::rule_set::RuleSet;
+use std::collections::BTreeSet;
+use sweep::{Cube, Cubes};
 use thiserror::Error;
 
 /// Why rules could not be analysed.
@@ -89,4 +94,57 @@ pub fn analyse_chain(
         }
     }
     Ok(findings)
+}
+
+/// Pairs of rules, one of each function, that some packet meets both of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MeetingRules {
+    /// How many, as far as protocol, addresses and ports go.
+    pub pairs: usize,
+    /// Do the rules ask for nothing else, that might keep some of them apart?
+    pub is_exact: bool,
+}
+
+/// How often rules of two functions meet; none: rules of one are not known.
+#[must_use]
+pub fn meetings(first: &ReadRules, second: &ReadRules) -> Option<MeetingRules> {
+    let (mut pairs, mut is_exact) = (BTreeSet::new(), true);
+    for is_v6 in [false, true] {
+        let (first, second) = (cubes(first, is_v6)?, cubes(second, is_v6)?);
+        is_exact &= first.iter().chain(&second).all(|cubes| cubes.exactness == Exactness::Exact);
+        let (rules, cubes) = numbered(&first);
+        let (others, other_cubes) = numbered(&second);
+        let met = sweep::Meetings::of(&cubes, &other_cubes);
+        for (row, rule) in rules.iter().enumerate() {
+            pairs.extend(met.row(row).map(|other| (*rule, others[other])));
+        }
+    }
+    Some(MeetingRules { pairs: pairs.len(), is_exact })
+}
+
+/// Cubes of all rules, each with the number of its rule.
+fn numbered(rules: &[Cubes]) -> (Vec<usize>, Vec<Cube>) {
+    let cubes = rules.iter().enumerate();
+    cubes.flat_map(|(rule, cubes)| cubes.cubes.iter().map(move |cube| (rule, *cube))).unzip()
+}
+
+/// The packets of each rule, of a version.
+fn cubes(rules: &ReadRules, is_v6: bool) -> Option<Vec<Cubes>> {
+    match rules {
+        ReadRules::Filter(sets) => {
+            let has = |set: &RuleSet| set.bases.iter().any(|base| base.families.has(is_v6));
+            let of_set = |set: &RuleSet| -> Vec<Cubes> {
+                let rules = set.chains.iter().flat_map(|chain| &chain.rules);
+                match has(set) {
+                    true => rules.map(|rule| sweep::of_rule(rule, is_v6)).collect(),
+                    false => rules.map(|_| Cubes::default()).collect(),
+                }
+            };
+            Some(sets.iter().flat_map(of_set).collect())
+        }
+        ReadRules::Inspection(rules) => {
+            Some(rules.rules.iter().map(|rule| sweep::of_ids_rule(rule, is_v6)).collect())
+        }
+        ReadRules::Translation(_) | ReadRules::Opaque => None,
+    }
 }

@@ -4,10 +4,10 @@
 use super::members;
 use crate::failure::Failure;
 use crate::nf::{UnsupportedChoice, named_side};
-use crate::output::{Format, block, say, table, tell};
+use crate::output::{Format, say, tell};
 use catena_model::profile::Profile;
 use catena_plan::policy::{
-    Analysis, ChainFunction, Finding, Severity, analyse_chain, analyse_rules,
+    Analysis, ChainFunction, Finding, Severity, analyse_chain, analyse_rules, meetings,
 };
 use catena_rules::rule_set::Families;
 use catena_rules::{ReadOptions, ReadRules, RuleError, Side, snort};
@@ -62,6 +62,17 @@ struct Size {
 pub(super) struct Report {
     pub(super) findings: Vec<Told>,
     functions: BTreeMap<String, Size>,
+    meetings: Vec<Met>,
+}
+
+/// How often rules of two functions of a chain meet.
+#[derive(Serialize)]
+struct Met {
+    chain: String,
+    first: String,
+    second: String,
+    pairs: usize,
+    exact: bool,
 }
 
 impl AnalyzeArguments {
@@ -77,7 +88,7 @@ impl AnalyzeArguments {
             Some(file) => members::with_rules(file)?,
             None => self.files()?,
         };
-        let (mut findings, mut functions) = (Vec::new(), BTreeMap::new());
+        let (mut findings, mut functions, mut met) = (Vec::new(), BTreeMap::new(), Vec::new());
         for (name, rules) in &subject.functions {
             let Analysis { findings: found, rules, needless } = analyse_rules(rules)?;
             findings.extend(found.into_iter().map(|finding| told(name, finding)));
@@ -88,11 +99,13 @@ impl AnalyzeArguments {
                 let rules = subject.functions.get(name).unwrap_or(&ReadRules::Opaque);
                 ChainFunction { name, rules, profile: *profile }
             });
-            let found = analyse_chain(&chain.name, &members.collect::<Vec<_>>())?;
+            let members: Vec<ChainFunction<'_>> = members.collect();
+            met.extend(meetings_of(&chain.name, &members));
+            let found = analyse_chain(&chain.name, &members)?;
             findings.extend(found.into_iter().map(|finding| told(&chain.name, finding)));
         }
         findings.sort_by_key(|told| told.severity);
-        Ok(Report { findings, functions })
+        Ok(Report { findings, functions, meetings: met })
     }
 
     /// Rule sets as a chain of functions, each called by its file.
@@ -140,28 +153,22 @@ fn told(of: &str, finding: Finding) -> Told {
     Told { of: of.to_owned(), severity: finding.kind.severity(), finding }
 }
 
+/// How often rules of a chain's functions meet, of each pair whose rules are known.
+fn meetings_of(chain: &str, members: &[ChainFunction<'_>]) -> Vec<Met> {
+    let pairs = members.iter().enumerate().flat_map(|(at, first)| {
+        members.get(at + 1..).unwrap_or_default().iter().map(move |second| (first, second))
+    });
+    let met = pairs.filter_map(|(first, second)| {
+        let met = meetings(first.rules, second.rules)?;
+        let [first, second] = [first, second].map(|one| one.name.to_owned());
+        Some(Met { chain: chain.to_owned(), first, second, pairs: met.pairs, exact: met.is_exact })
+    });
+    met.collect()
+}
+
 fn show(report: &Report, is_wide: bool) {
     let found = &report.findings;
-    if found.is_empty() {
-        say!("nothing found");
-        return;
-    }
-    let word = |told: &Told| match told.severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-        Severity::Suggestion => "suggestion",
-    };
-    let mut shown = table(["", "where", "what", "packets", "what to do"]);
-    for told in found {
-        let Finding { site, what, advice, class, .. } = &told.finding;
-        let class = class.as_deref().unwrap_or("");
-        shown.add_row([word(told), &site.to_string(), what, class, advice]);
-    }
-    block(shown);
-    for told in found.iter().filter(|told| is_wide && !told.finding.others.is_empty()) {
-        let others: Vec<String> = told.finding.others.iter().map(ToString::to_string).collect();
-        say!("{}: with {}", told.finding.site, others.join(", "));
-    }
+    found.iter().for_each(show_one);
     let count = |severity| found.iter().filter(|told| told.severity == severity).count();
     say!(
         "{} errors, {} warnings, {} suggestions",
@@ -172,4 +179,33 @@ fn show(report: &Report, is_wide: bool) {
     for (name, size) in report.functions.iter().filter(|(_, size)| size.needless > 0) {
         say!("{name}: {} of {} rules could go", size.needless, size.rules);
     }
+    for met in report.meetings.iter().filter(|_| is_wide) {
+        let most = if met.exact { "" } else { "at most " };
+        say!(
+            "{}: rules of {} and {} meet in {most}{} pairs",
+            met.chain,
+            met.first,
+            met.second,
+            met.pairs
+        );
+    }
+}
+
+fn show_one(told: &Told) {
+    let word = match told.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Suggestion => "suggestion",
+    };
+    let Finding { site, what, advice, class, others, .. } = &told.finding;
+    say!("{word}: {site}: {what}");
+    if let Some(class) = class {
+        say!("    packets: {class}");
+    }
+    if !others.is_empty() {
+        let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+        say!("    with: {}", others.join(", "));
+    }
+    say!("    {advice}");
+    say!("");
 }

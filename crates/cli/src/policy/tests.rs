@@ -159,5 +159,14 @@ chains:
             .unwrap()
             .contains(&("no-effect".into(), format!("{wrong} 3")))
     );
+    let report = |words: &[&str]| {
+        let line = ["policy", "analyze"].iter().chain(words).copied();
+        let line = <Line as clap::Parser>::parse_from(line);
+        let PolicyCommand::Analyze(arguments) = &line.command else { panic!("analyze") };
+        json!(arguments.report().unwrap())
+    };
+    let told = report(&[&web, &edge]);
+    assert_eq!(told["meetings"][0]["pairs"], 2, "{told}");
+    assert_eq!(told["functions"][&edge], json!({"rules": 3, "needless": 1}));
     assert!(analysed(&["absent.iptables"]).unwrap_err().contains("cannot be read"));
 }

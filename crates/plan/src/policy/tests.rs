@@ -1,12 +1,14 @@
 use super::bdd::Set;
-use super::decision::{RulePlace, Walk, subjects, walk};
+use super::decision::{RulePlace, Walk, asked, number, subjects, walk};
 use super::finding::{Finding, FindingKind};
 use super::headers::Headers;
 use super::rule_sets::analyse;
+use super::sweep::{Cube, Meetings, of_rule};
 use super::{ChainFunction, analyse_chain, analyse_rules};
 use catena_model::profile::{FieldSet, Profile};
 use catena_rules::ReadRules;
-use catena_rules::condition::{Subject, Test};
+use catena_rules::condition::{Range, Subject, Test};
+use catena_rules::exactness::Exactness;
 use catena_rules::iptables;
 use catena_rules::options::ReadOptions;
 use catena_rules::rule_set::{Families, Policy, RuleSet, Statement, Verdict};
@@ -398,4 +400,74 @@ fn drops_behind_functions_without_a_trace_could_be_made_before_them() {
     );
     assert_eq!(found[0].class.as_deref(), Some("udp"));
     assert_eq!(of_chain(&[("flows", &plain, counts), ("edge", &edge, drops)]), []);
+}
+
+fn any_cube() -> impl Strategy<Value = Cube> {
+    let range =
+        (0_u128..12, 0_u128..5).prop_map(|(first, more)| Range { first, last: first + more });
+    prop::array::uniform5(range).prop_map(Cube::of)
+}
+
+proptest! {
+    /// All meetings at once are those of each pair.
+    #[test]
+    fn meetings_are_those_of_each_pair(
+        first in prop::collection::vec(any_cube(), 0..90),
+        second in prop::collection::vec(any_cube(), 0..150),
+    ) {
+        let met = Meetings::of(&first, &second);
+        let mut count = 0;
+        for (row, a) in first.iter().enumerate() {
+            let one_by_one: Vec<usize> =
+                second.iter().enumerate().filter(|(_, b)| a.meets(b)).map(|(at, _)| at).collect();
+            count += one_by_one.len() as u64;
+            prop_assert_eq!(met.row(row).collect::<Vec<_>>(), one_by_one);
+        }
+        prop_assert_eq!(met.count(), count);
+    }
+
+    /// Rules meet by ranges exactly where they do by diagrams.
+    #[test]
+    fn rules_meet_by_ranges_as_by_diagrams(rules in prop::collection::vec(any_rule(), 2..10)) {
+        let set = read(&rules.join("\n"));
+        let mut headers = Headers::new(false, &subjects(&set)).expect("small");
+        let mut known = Vec::new();
+        for (chain, place) in (0..set.chains.len()).flat_map(|at| (0..set.chains[at].rules.len()).map(move |rule| (at, rule))) {
+            let rule = &set.chains[chain].rules[place];
+            let mut own = headers.universe();
+            for statement in &rule.statements {
+                if let Some(asked) = asked(statement, number((chain, place)), &mut headers).expect("small") {
+                    own = headers.bdd.and(own, asked).expect("small");
+                }
+            }
+            let cubes = of_rule(rule, false);
+            prop_assert_eq!(cubes.exactness, Exactness::Exact);
+            known.push((own, cubes.cubes));
+        }
+        for (a, cubes_a) in &known {
+            for (b, cubes_b) in &known {
+                let by_ranges = Meetings::of(cubes_a, cubes_b).count() > 0;
+                let by_diagrams = !headers.bdd.and(*a, *b).expect("small").is_empty();
+                prop_assert_eq!(by_ranges, by_diagrams);
+            }
+        }
+    }
+}
+
+#[test]
+fn pairs_of_rules_that_meet_are_counted_once() {
+    let edge = ReadRules::Filter(vec![read(
+        "-A FORWARD -p tcp -m multiport --dports 80,443 -j DROP\n-A FORWARD -p udp -j DROP",
+    )]);
+    let web = inspection(
+        "alert tcp any any -> any [80,443] (content:\"x\"; sid:1;)\nalert udp any any <> any 53 (content:\"x\"; sid:2;)\n\
+         alert tcp any any -> any 22 (content:\"x\"; sid:3;)\n",
+    );
+    // What an ids asks of contents may keep them apart.
+    assert_eq!(
+        super::meetings(&web, &edge),
+        Some(super::MeetingRules { pairs: 2, is_exact: false })
+    );
+    assert_eq!(super::meetings(&edge, &edge).map(|met| (met.pairs, met.is_exact)), Some((2, true)));
+    assert_eq!(super::meetings(&web, &ReadRules::Opaque), None);
 }
