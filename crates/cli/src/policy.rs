@@ -7,7 +7,7 @@ mod members;
 use crate::failure::Failure;
 use crate::output::{Format, block, say, table, tell};
 use analyze::AnalyzeArguments;
-use catena_plan::parallelism::{Member, PacketCopy, Profiles, Stages, Verdict, judge};
+use catena_plan::parallelism::{PacketCopy, Profiles, StageMember, Stages, Verdict, judge};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -19,8 +19,8 @@ pub(crate) enum PolicyCommand {
     /// Of a document's functions as they are configured there, with the stages of its chains; of profiles in a file; or
     /// of the kinds that come with Catena, each with a configuration that uses most of it.
     Pairs(PairsArguments),
-    /// What is wrong with rules, alone and with those of the other functions of their chains: rules that take no packet,
-    /// that could go or be put together, and functions in the wrong order.
+    /// What is wrong with rules, alone and with those of the other functions of their chains: rules that take no
+    /// packet, that could go or be put together, and functions in the wrong order.
     ///
     /// Exits with 4 when something written does not happen.
     Analyze(AnalyzeArguments),
@@ -52,7 +52,7 @@ impl PolicyCommand {
 struct Staged {
     chain: String,
     way: &'static str,
-    members: Vec<Member>,
+    members: Vec<StageMember>,
     stages: Stages,
 }
 
@@ -77,7 +77,7 @@ impl PairsArguments {
 /// A chain with its way back, if it has one.
 fn both_ways(chain: members::Chain) -> Vec<Staged> {
     let members::Chain { name, members, is_symmetric } = chain;
-    let staged = |way, members: Vec<Member>| {
+    let staged = |way, members: Vec<StageMember>| {
         let stages = Stages::of(&members);
         Staged { chain: name.clone(), way, members, stages }
     };
@@ -87,15 +87,15 @@ fn both_ways(chain: members::Chain) -> Vec<Staged> {
 }
 
 /// All ordered pairs of different members.
-fn pairs(members: &[Member]) -> impl Iterator<Item = (&Member, &Member, Verdict)> {
+fn pairs(members: &[StageMember]) -> impl Iterator<Item = (&StageMember, &StageMember, Verdict)> {
     members.iter().flat_map(move |a| {
         let others = members.iter().filter(move |b| b.name != a.name);
         others.map(move |b| (a, b, judge(&a.profile, &b.profile)))
     })
 }
 
-fn told(members: &[Member], staged: &[Staged]) -> Value {
-    let pair = |a: &Member, b: &Member, verdict: &Verdict| {
+fn told(members: &[StageMember], staged: &[Staged]) -> Value {
+    let pair = |a: &StageMember, b: &StageMember, verdict: &Verdict| {
         json!({
             "first": a.name,
             "second": b.name,
@@ -137,7 +137,7 @@ fn letter(verdict: &Verdict) -> String {
     format!("{letter}{}", if is_held(verdict) { "+" } else { "" })
 }
 
-fn matrix(members: &[Member]) {
+fn matrix(members: &[StageMember]) {
     let names = members.iter().map(|member| member.name.as_str());
     let mut shown = table(std::iter::once("first \\ second").chain(names));
     for a in members {
@@ -171,7 +171,7 @@ fn stages(staged: &Staged) {
     }
 }
 
-fn reasons(members: &[Member]) {
+fn reasons(members: &[StageMember]) {
     let mut shown = table(["first", "second", "verdict", "why"]);
     for (a, b, verdict) in pairs(members) {
         let why = verdict.reason().in_words(&a.name, &b.name);

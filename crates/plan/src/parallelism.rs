@@ -9,7 +9,7 @@ mod stages;
 mod tests;
 
 pub use document::{ProfileError, Profiles};
-pub use stages::{Member, Stages};
+pub use stages::{StageMember, Stages};
 
 use catena_model::profile::{FieldSet, Profile, StateScope};
 use catena_wire::field::Field;

@@ -63,7 +63,8 @@ pub fn analyse_rules(rules: &ReadRules) -> Result<Analysis, AnalysisError> {
             }
         }
         ReadRules::Inspection(rules) => {
-            analysis.findings.extend(rules.remarks().map(rule_sets::remark));
+            let skipped = rules.skipped.iter();
+            analysis.findings.extend(skipped.map(|one| rule_sets::skipped(&rules.file, one)));
             analysis.rules = rules.rules.len();
         }
         ReadRules::Translation(_) | ReadRules::Opaque => {}

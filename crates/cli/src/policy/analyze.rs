@@ -169,12 +169,15 @@ fn meetings_of(chain: &str, members: &[ChainFunction<'_>]) -> Vec<Met> {
 fn show(report: &Report, is_wide: bool) {
     let found = &report.findings;
     found.iter().for_each(show_one);
-    let count = |severity| found.iter().filter(|told| told.severity == severity).count();
+    let count = |severity, word: &str| {
+        let count = found.iter().filter(|told| told.severity == severity).count();
+        if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+    };
     say!(
-        "{} errors, {} warnings, {} suggestions",
-        count(Severity::Error),
-        count(Severity::Warning),
-        count(Severity::Suggestion)
+        "{}, {}, {}",
+        count(Severity::Error, "error"),
+        count(Severity::Warning, "warning"),
+        count(Severity::Suggestion, "suggestion")
     );
     for (name, size) in report.functions.iter().filter(|(_, size)| size.needless > 0) {
         say!("{name}: {} of {} rules could go", size.needless, size.rules);

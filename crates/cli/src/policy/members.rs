@@ -7,7 +7,7 @@ use catena_model::bundle::Configuration;
 use catena_model::profile::{FieldSet, Profile};
 use catena_model::resource::FunctionTemplate;
 use catena_nf::registry::{ConfigError, Surroundings, make_apart, rules};
-use catena_plan::parallelism::{Member, Profiles};
+use catena_plan::parallelism::{Profiles, StageMember};
 use catena_rules::ReadRules;
 use serde::Deserialize;
 use serde_json::Value;
@@ -27,22 +27,22 @@ struct Kind {
 /// A chain of a document, its functions in order.
 pub(super) struct Chain {
     pub(super) name: String,
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<StageMember>,
     pub(super) is_symmetric: bool,
 }
 
 /// Those that come with Catena.
-pub(super) fn of_kinds() -> Result<Vec<Member>, Failure> {
+pub(super) fn of_kinds() -> Result<Vec<StageMember>, Failure> {
     let kinds: Vec<Kind> = serde_json::from_str(KINDS)?;
     let members = kinds.into_iter().map(|Kind { name, kind, config }| {
         let configuration = Configuration { kind, config: config.to_string() };
-        Ok(Member { profile: profile(&name, &configuration)?, name })
+        Ok(StageMember { profile: profile(&name, &configuration)?, name })
     });
     members.collect()
 }
 
 /// Those of a file of profiles.
-pub(super) fn of_profiles(file: &Path) -> Result<Vec<Member>, Failure> {
+pub(super) fn of_profiles(file: &Path) -> Result<Vec<StageMember>, Failure> {
     let name = file.display();
     let text = std::fs::read_to_string(file).map_err(|error| {
         Failure::failed(format!("{name} cannot be read: {error}; name a file of profiles"))
@@ -56,7 +56,7 @@ pub(super) fn of_profiles(file: &Path) -> Result<Vec<Member>, Failure> {
 }
 
 /// Those of a document, and its chains.
-pub(super) fn of_document(file: &Path) -> Result<(Vec<Member>, Vec<Chain>), Failure> {
+pub(super) fn of_document(file: &Path) -> Result<(Vec<StageMember>, Vec<Chain>), Failure> {
     let document = Written::read(file)?.document;
     let mut known = BTreeMap::new();
     for function in &document.functions {
@@ -66,11 +66,11 @@ pub(super) fn of_document(file: &Path) -> Result<(Vec<Member>, Vec<Chain>), Fail
         let members = chain
             .chain
             .iter()
-            .map(|step| Member { name: step.name.clone(), profile: profile_at(step, &known) });
+            .map(|step| StageMember { name: step.name.clone(), profile: profile_at(step, &known) });
         Chain { name: chain.name(), members: members.collect(), is_symmetric: chain.symmetric }
     });
     let chains = chains.collect();
-    let members = known.into_iter().map(|(name, profile)| Member { name, profile });
+    let members = known.into_iter().map(|(name, profile)| StageMember { name, profile });
     Ok((members.collect(), chains))
 }
 

@@ -1,3 +1,5 @@
+//! Profiles and rules of kinds, files and documents, and what is told of them.
+
 #![allow(clippy::unwrap_used)]
 
 use super::*;

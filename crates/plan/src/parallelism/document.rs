@@ -3,7 +3,7 @@
 //!
 //! Knows names; refuses to judge.
 
-use super::Member;
+use super::StageMember;
 use catena_model::profile::{FieldSet, Meta, Profile, StateScope};
 use catena_wire::field::Field;
 use serde::{Deserialize, Serialize};
@@ -154,21 +154,20 @@ impl Profiles {
     ///
     /// # Errors
     /// When one names what there is not or contradicts itself, or they are too many.
-    pub fn members(&self) -> Result<Vec<Member>, ProfileError> {
+    pub fn members(&self) -> Result<Vec<StageMember>, ProfileError> {
         let count = self.profiles.len();
         if !(1..=PROFILES_MAX).contains(&count) {
             return Err(ProfileError::Count { count });
         }
-        let members = self
-            .profiles
-            .iter()
-            .map(|(name, text)| Ok(Member { name: name.clone(), profile: text.profile(name)? }));
+        let members = self.profiles.iter().map(|(name, text)| {
+            Ok(StageMember { name: name.clone(), profile: text.profile(name)? })
+        });
         members.collect()
     }
 }
 
-impl<'m> FromIterator<&'m Member> for Profiles {
-    fn from_iter<M: IntoIterator<Item = &'m Member>>(members: M) -> Self {
+impl<'m> FromIterator<&'m StageMember> for Profiles {
+    fn from_iter<M: IntoIterator<Item = &'m StageMember>>(members: M) -> Self {
         let texts =
             members.into_iter().map(|member| (member.name.clone(), (&member.profile).into()));
         Self { profiles: texts.collect() }

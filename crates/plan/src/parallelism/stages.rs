@@ -8,7 +8,7 @@ use catena_model::profile::Profile;
 
 /// A function of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct StageMember {
     /// Its name, for whoever reads the plan.
     pub name: String,
     /// What it is.
@@ -28,7 +28,7 @@ impl Stages {
     /// As few as there may be: a function joins the stage before it unless one of that stage forbids it. Of the way
     /// back the members come in the order in which packets meet them there.
     #[must_use]
-    pub fn of(members: &[Member]) -> Self {
+    pub fn of(members: &[StageMember]) -> Self {
         let mut made = Self { stages: Vec::new(), pairs: Vec::new() };
         for (at, member) in members.iter().enumerate() {
             let before = members.iter().take(at).enumerate();

@@ -1,3 +1,5 @@
+//! Verdicts against those of others, and stages against functions one after the other.
+
 mod toys;
 
 use super::document::short_name;
@@ -106,8 +108,8 @@ proptest! {
         profiles in prop::collection::vec(any_profile(), 2..7),
         packets in any_packets(),
     ) {
-        let named = |(at, profile): (usize, &Profile)| Member { name: at.to_string(), profile: *profile };
-        let members: Vec<Member> = profiles.iter().enumerate().map(named).collect();
+        let named = |(at, profile): (usize, &Profile)| StageMember { name: at.to_string(), profile: *profile };
+        let members: Vec<StageMember> = profiles.iter().enumerate().map(named).collect();
         let stages = Stages::of(&members);
         let places: Vec<usize> = stages.stages.iter().flatten().copied().collect();
         prop_assert_eq!(places, (0..profiles.len()).collect::<Vec<_>>(), "all, in the chain's order");

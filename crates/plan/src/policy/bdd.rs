@@ -165,6 +165,36 @@ impl Bdd {
         self.and(a, !b)
     }
 
+    /// A set where a variable has a value, whatever it is otherwise.
+    pub(crate) fn fixed(&mut self, set: Set, variable: u32, value: bool) -> Result<Set, TooLarge> {
+        self.fix(set, (variable, value), &mut HashMap::new())
+    }
+
+    fn fix(
+        &mut self,
+        set: Set,
+        (variable, value): (u32, bool),
+        known: &mut HashMap<Set, Set>,
+    ) -> Result<Set, TooLarge> {
+        // The leaf is below all variables.
+        let top = self.top(set);
+        if top > variable {
+            return Ok(set);
+        }
+        let (low, high) = self.below(set, top);
+        if top == variable {
+            return Ok(if value { high } else { low });
+        }
+        if let Some(fixed) = known.get(&set) {
+            return Ok(*fixed);
+        }
+        let low = self.fix(low, (variable, value), known)?;
+        let high = self.fix(high, (variable, value), known)?;
+        let fixed = self.choice(top, low, high)?;
+        known.insert(set, fixed);
+        Ok(fixed)
+    }
+
     /// The way to the set that asks least of variables, so the largest part of it that fixing variables describes:
     /// variables with their values; none: the set is empty.
     pub(crate) fn largest(&self, set: Set) -> Option<Vec<(u32, bool)>> {
@@ -308,6 +338,11 @@ mod tests {
                 prop_assert_eq!(bdd.has(set_a, |variable| bits >> variable & 1 == 1), a.holds(bits));
             }
             prop_assert_eq!(set_a == set_b, table_a == table_b);
+            let fixed = bdd.fixed(set_a, 2, true).expect("small");
+            for bits in 0..1 << VARIABLES {
+                let is_in = bdd.has(fixed, |variable| bits >> variable & 1 == 1);
+                prop_assert_eq!(is_in, a.holds(bits | 1 << 2));
+            }
             prop_assert_eq!(set_a == !set_b, table_a.iter().zip(&table_b).all(|(a, b)| a != b));
             let members = table_a.iter().filter(|is_in| **is_in).count();
             match bdd.largest(set_a) {

@@ -231,8 +231,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What becomes of all packets, read from the last rule to the first. Of each rule `redundant` is asked whether it is
-    /// left out, given what it makes of packets and what the rules behind it make of them.
+    /// What becomes of all packets, read from the last rule to the first. Of each rule `redundant` is asked whether it
+    /// is left out, given what it makes of packets and what the rules behind it make of them.
     pub(crate) fn decide(
         &self,
         headers: &mut Headers,
@@ -348,8 +348,8 @@ pub(crate) fn shared(chains: &[Chain]) -> BTreeSet<ChainIndex> {
     }
 }
 
-/// Packets that go on behind the first statements of a rule that ask for something, and how many these are. They are put
-/// together before they are held against others: what one rule asks for is small, and what comes to it is not.
+/// Packets that go on behind the first statements of a rule that ask for something, and how many these are. They are
+/// put together before they are held against others: what one rule asks for is small, and what comes to it is not.
 fn all_asked(
     statements: &[Statement],
     owner: usize,
@@ -363,8 +363,18 @@ fn all_asked(
     Ok((all, statements.len()))
 }
 
+/// Packets of which a rule asks nothing in vain, maps aside.
+pub(crate) fn own(rule: &Rule, place: RulePlace, headers: &mut Headers) -> Result<Set, TooLarge> {
+    rule.statements.iter().try_fold(headers.universe(), |own, statement| {
+        match asked(statement, number(place), headers)? {
+            Some(asked) => headers.bdd.and(own, asked),
+            None => Ok(own),
+        }
+    })
+}
+
 /// Packets that go on behind a statement; none: all do.
-pub(crate) fn asked(
+fn asked(
     statement: &Statement,
     owner: usize,
     headers: &mut Headers,
@@ -399,6 +409,6 @@ fn entries(map: &VerdictMap, packets: Set, headers: &mut Headers) -> Result<Mapp
 }
 
 /// A number of a place in a rule set, of which there are at most so many rules.
-pub(crate) const fn number((chain, rule): RulePlace) -> usize {
+const fn number((chain, rule): RulePlace) -> usize {
     chain << 24 | rule
 }

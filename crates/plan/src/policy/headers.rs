@@ -10,6 +10,15 @@ use catena_wire::field::Field;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// States of connections, those first that people think of first.
+const STATES: [(ConnectionState, &str); 5] = [
+    (ConnectionState::New, "NEW"),
+    (ConnectionState::Established, "ESTABLISHED"),
+    (ConnectionState::Related, "RELATED"),
+    (ConnectionState::Untracked, "UNTRACKED"),
+    (ConnectionState::Invalid, "INVALID"),
+];
+
 const ICMP: u128 = 1;
 const TCP: u128 = 6;
 const UDP: u128 = 17;
@@ -103,7 +112,7 @@ impl Headers {
     fn limit_to_packets(&mut self) -> Result<(), TooLarge> {
         if let Some(block) = self.blocks.get(&Subject::State).copied() {
             let mut states = Set::NONE;
-            for (state, _) in ConnectionState::ALL {
+            for (state, _) in STATES {
                 let value = state as u128;
                 let one = self.range(block, Range::one(value))?;
                 states = self.bdd.or(states, one)?;
@@ -301,6 +310,28 @@ impl Headers {
     /// The largest part of some packets that few words describe; none: there are none.
     pub(crate) fn in_words(&mut self, packets: Set) -> Option<String> {
         let packets = self.bdd.and(packets, self.universe).ok()?;
+        let Some(block) = self.blocks.get(&Subject::State).copied() else {
+            return self.part_in_words(packets);
+        };
+        // Those whose connection may be in any state, or else the first state that some are in.
+        let (mut in_any, mut first) = (Set::ALL, None);
+        for (state, name) in STATES {
+            let mut of_state = packets;
+            for bit in 0..block.bits {
+                let variable = block.first + block.bits - 1 - bit;
+                of_state = self.bdd.fixed(of_state, variable, state as u32 >> bit & 1 == 1).ok()?;
+            }
+            in_any = self.bdd.and(in_any, of_state).ok()?;
+            first = first.or((!of_state.is_empty()).then_some((of_state, name)));
+        }
+        if !in_any.is_empty() {
+            return self.part_in_words(in_any);
+        }
+        let (of_state, name) = first?;
+        Some(format!("{}, state {name}", self.part_in_words(of_state)?))
+    }
+
+    fn part_in_words(&self, packets: Set) -> Option<String> {
         let fixed: BTreeMap<u32, bool> = self.bdd.largest(packets)?.into_iter().collect();
         let mut words = Vec::new();
         for (subject, block) in &self.blocks {
@@ -357,10 +388,6 @@ fn part_in_words(subject: Subject, bits: u32, mask: u128, value: u128) -> String
                 true => format!("{name} {address}"),
                 false => format!("{name} {address}/{length}"),
             }
-        }
-        Subject::State if value.count_ones() == 1 => {
-            let state = ConnectionState::ALL.into_iter().find(|(state, _)| *state as u128 == value);
-            format!("state {}", state.map_or("?", |(_, name)| name))
         }
         _ if free == 0 => format!("{name} {value}"),
         _ if is_prefix => format!("{name} {value}-{}", value | free),

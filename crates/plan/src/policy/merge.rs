@@ -3,7 +3,7 @@
 //! Knows what lies between them. Refuses to put them together.
 
 use super::bdd::TooLarge;
-use super::decision::{RulePlace, Walk, asked, number};
+use super::decision::{RulePlace, Walk, own};
 use super::headers::Headers;
 use catena_rules::condition::{Condition, Test};
 use catena_rules::rule_set::{Rule, Statement, Verdict};
@@ -91,23 +91,13 @@ fn passes_over(
     headers: &mut Headers,
 ) -> Result<bool, TooLarge> {
     let rules = &walk.set.chains[chain].rules;
-    let mut own = headers.universe();
-    for statement in &rules[second].statements {
-        if let Some(asked) = asked(statement, number((chain, second)), headers)? {
-            own = headers.bdd.and(own, asked)?;
-        }
-    }
+    let packets = own(&rules[second], (chain, second), headers)?;
     for (at, rule) in rules.iter().enumerate().take(second).skip(first + 1) {
         if is_plain(rule) && rule.verdict() == rules[second].verdict() {
             continue;
         }
-        let mut between = own;
-        for statement in &rule.statements {
-            if let Some(asked) = asked(statement, number((chain, at)), headers)? {
-                between = headers.bdd.and(between, asked)?;
-            }
-        }
-        if !between.is_empty() {
+        let between = own(rule, (chain, at), headers)?;
+        if !headers.bdd.and(packets, between)?.is_empty() {
             return Ok(false);
         }
     }

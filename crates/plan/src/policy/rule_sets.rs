@@ -3,12 +3,12 @@
 //! Knows what packets make of rules. Refuses to change them.
 
 use super::bdd::{Set, TooLarge};
-use super::decision::{RulePlace, Walk, asked, number, shared, subjects, walk};
+use super::decision::{RulePlace, Walk, own, shared, subjects, walk};
 use super::finding::{Finding, FindingKind, Site};
 use super::headers::Headers;
 use super::merge::mergeable;
-use catena_rules::Remark;
 use catena_rules::rule_set::{Rule, RuleSet, Statement, Verdict};
+use catena_rules::{Lint, LintKind, Skipped};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rules that are told of as those that take a shadowed one's packets.
@@ -47,7 +47,8 @@ pub(crate) fn analyse(set: &RuleSet) -> Result<Analysed, TooLarge> {
         }
     }
     findings.extend(unreached(set, &met));
-    findings.extend(set.remarks().map(remark));
+    findings.extend(set.lints.iter().map(|one| lint(&set.file, one)));
+    findings.extend(set.skipped.iter().map(|one| skipped(&set.file, one)));
     findings.sort_by_key(|finding| (finding.site.line, finding.kind));
     Ok(Analysed { findings, needless })
 }
@@ -56,15 +57,26 @@ pub(crate) fn analyse(set: &RuleSet) -> Result<Analysed, TooLarge> {
 type Found = BTreeMap<(RulePlace, FindingKind), Finding>;
 
 /// What was said when the rules were read.
-pub(super) fn remark(remark: Remark<'_>) -> Finding {
-    Finding {
-        kind: FindingKind::NoEffect,
-        site: Site { file: remark.file.to_owned(), line: remark.line },
-        what: remark.what,
-        advice: "take it out, or write it for forwarded packets".to_owned(),
-        class: None,
-        others: Vec::new(),
-    }
+fn lint(file: &str, lint: &Lint) -> Finding {
+    let advice = match lint.kind {
+        LintKind::NoEffect => "take it out, or write it for forwarded packets",
+        LintKind::OtherVersion => {
+            "give the function rules for that version, too, if not all of it may pass"
+        }
+    };
+    no_effect(Site { file: file.to_owned(), line: lint.line }, lint.what.clone(), advice)
+}
+
+/// A rule that was left out.
+pub(super) fn skipped(file: &str, skipped: &Skipped) -> Finding {
+    let remark = skipped.remark(file);
+    let advice = "write it with what is supported; the function does not run it";
+    no_effect(Site { file: file.to_owned(), line: remark.line }, remark.what, advice)
+}
+
+fn no_effect(site: Site, what: String, advice: &str) -> Finding {
+    let kind = FindingKind::NoEffect;
+    Finding { kind, site, what, advice: advice.to_owned(), class: None, others: Vec::new() }
 }
 
 /// Chains with rules that nothing leads to.
@@ -170,12 +182,7 @@ fn shadowed(
     headers: &mut Headers,
 ) -> Result<Finding, TooLarge> {
     let rule = &walked.set.chains[place.0].rules[place.1];
-    let mut own = headers.universe();
-    for statement in &rule.statements {
-        if let Some(asked) = asked(statement, number(place), headers)? {
-            own = headers.bdd.and(own, asked)?;
-        }
-    }
+    let own = own(rule, place, headers)?;
     let asks = own != headers.universe();
     let site = Site { file: walked.set.file.clone(), line: rule.line };
     let finding = |kind, what: String, advice: &str, class, others| Finding {

@@ -99,8 +99,8 @@ fn by(cubes: &[Cube], bound: impl Fn(&Cube) -> u128, is_falling: bool) -> Vec<(u
     bounds
 }
 
-/// Leaves in each row those of `second` that are taken by then: `takes` says whether the bound of a first one reaches that
-/// of a second one, and both come in the order in which ever more are taken.
+/// Leaves in each row those of `second` that are taken by then: `takes` says whether the bound of a first one reaches
+/// that of a second one, and both come in the order in which ever more are taken.
 fn clear(
     rows: &mut [u64],
     words: usize,

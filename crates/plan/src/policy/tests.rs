@@ -1,5 +1,7 @@
+//! Rules against a reader of one packet after the other, and what is told of them.
+
 use super::bdd::Set;
-use super::decision::{RulePlace, Walk, asked, number, subjects, walk};
+use super::decision::{RulePlace, Walk, own, subjects, walk};
 use super::finding::{Finding, FindingKind};
 use super::headers::Headers;
 use super::rule_sets::analyse;
@@ -59,8 +61,8 @@ fn all_packets() -> Vec<Packet> {
     packets.collect()
 }
 
-/// Another reader of rules: one packet at a time, without those left out. Does it pass? `seen` are told the rules that it
-/// comes to, and whether they take it.
+/// Another reader of rules: one packet at a time, without those left out. Does it pass? `seen` are told the rules that
+/// it comes to, and whether they take it.
 fn passes(
     set: &RuleSet,
     packet: Packet,
@@ -152,8 +154,8 @@ fn walked(set: &RuleSet) -> (Walk<'_>, Headers) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Sets of packets are what a reader of one packet after the other makes of them, forwards and from behind; a rule is
-    /// told of as one without packets exactly when it takes none; and without all needless rules nothing changes.
+    /// Sets of packets are what a reader of one packet after the other makes of them, forwards and from behind; a rule
+    /// is told of as one without packets exactly when it takes none; and without all needless rules nothing changes.
     #[test]
     fn rules_are_analysed_as_packets_meet_them(rules in prop::collection::vec(any_rule(), 1..14)) {
         let set = read(&rules.join("\n"));
@@ -177,7 +179,8 @@ proptest! {
             let shorter = passes(&set, packet, &analysed.needless, &mut |_, _| {});
             prop_assert_eq!(shorter, is_passed, "without {:?}: {:?}", analysed.needless, packet);
         }
-        let told: BTreeSet<u32> = analysed.findings.iter().filter(|finding| is_empty(finding)).map(|finding| finding.site.line).collect();
+        let told = analysed.findings.iter().filter(|finding| is_empty(finding));
+        let told: BTreeSet<u32> = told.map(|finding| finding.site.line).collect();
         let empty: BTreeSet<u32> = walk.seen.keys().filter(|place| !taking.contains(*place))
             .map(|place| set.chains[place.0].rules[place.1].line).collect();
         prop_assert_eq!(told, empty);
@@ -192,13 +195,17 @@ proptest! {
     }
 }
 
+/// Where rules stand.
+fn places(set: &RuleSet) -> impl Iterator<Item = RulePlace> {
+    let chains = set.chains.iter().enumerate();
+    chains.flat_map(|(at, chain)| (0..chain.rules.len()).map(move |rule| (at, rule)))
+}
+
 /// A rule set in which the first of two rules takes the packets of both, and the place of the second.
 fn merged(set: &RuleSet, finding: &Finding) -> (RuleSet, RulePlace) {
     let place = |line: u32| {
-        let chains = set.chains.iter().enumerate();
-        let mut places =
-            chains.flat_map(|(at, chain)| (0..chain.rules.len()).map(move |rule| (at, rule)));
-        places.find(|(chain, rule)| set.chains[*chain].rules[*rule].line == line).expect("a rule")
+        let is_it = |(chain, rule): &RulePlace| set.chains[*chain].rules[*rule].line == line;
+        places(set).find(is_it).expect("a rule")
     };
     let (first, second) = (place(finding.others[0].line), place(finding.site.line));
     let mut merged = set.clone();
@@ -432,17 +439,11 @@ proptest! {
         let set = read(&rules.join("\n"));
         let mut headers = Headers::new(false, &subjects(&set)).expect("small");
         let mut known = Vec::new();
-        for (chain, place) in (0..set.chains.len()).flat_map(|at| (0..set.chains[at].rules.len()).map(move |rule| (at, rule))) {
+        for (chain, place) in places(&set) {
             let rule = &set.chains[chain].rules[place];
-            let mut own = headers.universe();
-            for statement in &rule.statements {
-                if let Some(asked) = asked(statement, number((chain, place)), &mut headers).expect("small") {
-                    own = headers.bdd.and(own, asked).expect("small");
-                }
-            }
             let cubes = of_rule(rule, false);
             prop_assert_eq!(cubes.exactness, Exactness::Exact);
-            known.push((own, cubes.cubes));
+            known.push((own(rule, (chain, place), &mut headers).expect("small"), cubes.cubes));
         }
         for (a, cubes_a) in &known {
             for (b, cubes_b) in &known {
@@ -460,7 +461,8 @@ fn pairs_of_rules_that_meet_are_counted_once() {
         "-A FORWARD -p tcp -m multiport --dports 80,443 -j DROP\n-A FORWARD -p udp -j DROP",
     )]);
     let web = inspection(
-        "alert tcp any any -> any [80,443] (content:\"x\"; sid:1;)\nalert udp any any <> any 53 (content:\"x\"; sid:2;)\n\
+        "alert tcp any any -> any [80,443] (content:\"x\"; sid:1;)\n\
+         alert udp any any <> any 53 (content:\"x\"; sid:2;)\n\
          alert tcp any any -> any 22 (content:\"x\"; sid:3;)\n",
     );
     // What an ids asks of contents may keep them apart.
