@@ -14,7 +14,7 @@ mod specification;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 
 #[derive(Parser)]
 #[command(about = "Developer commands of Catena")]
@@ -77,18 +77,19 @@ fn ended(result: Result<(), String>) -> ExitCode {
 
 /// Builds what is measured and runs the benchmark.
 fn bench(root: &Path, words: &[String]) -> ExitCode {
-    let cargo = |arguments: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO"));
-        command.args(arguments).current_dir(root);
-        command
-    };
-    let build = cargo(&["build", "--release", "-p", "catena-cli", "--bin", "catena"]).status();
+    // By the whole workspace's features, as `./test` builds: of each crate alone, its libraries would be built anew.
+    let both = ["--workspace", "--bin", "catena", "--bin", "catena-bench"];
+    let mut build = process::Command::new(env!("CARGO"));
+    let build = build.args(["build", "--release"]).args(both).current_dir(root).status();
     if !build.is_ok_and(|status| status.success()) {
         eprintln!("bench: what is measured cannot be built; see above");
         return ExitCode::FAILURE;
     }
-    let mut run = cargo(&["run", "--release", "--quiet", "-p", "catena-bench", "--"]);
-    match run.args(words).status() {
+    // Its place is beside this one.
+    let built = std::env::current_exe().map(|own| own.with_file_name("catena-bench"));
+    let run =
+        built.and_then(|bench| process::Command::new(bench).args(words).current_dir(root).status());
+    match run {
         Ok(status) if status.success() => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
