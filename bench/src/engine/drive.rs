@@ -101,7 +101,8 @@ impl Drive {
     pub(super) fn new(program: &NodeProgram, kind: Kind) -> Result<Self, BenchError> {
         let mut config = EngineConfig::new(program.node.clone());
         config.has_fast_path = kind.has_fast_path;
-        config.meter = kind.is_metered.then_some(monotonic_ns);
+        let is_metered = kind.is_metered && !IS_COUNTED.load(Ordering::Relaxed);
+        config.meter = is_metered.then_some(monotonic_ns);
         // The same places in every run.
         config.flow_seed = 7;
         let mut engine = Engine::new(config);
@@ -182,7 +183,7 @@ pub(crate) fn wrong(what: &'static str, reason: &impl ToString) -> BenchError {
     BenchError::Wrong { what, reason: reason.to_string() }
 }
 
-/// Is it valgrind that counts? It cannot call the clock.
+/// Is it valgrind that counts? It cannot call clocks.
 pub(crate) static IS_COUNTED: AtomicBool = AtomicBool::new(false);
 
 /// The clock that data planes time functions by, in nanoseconds.
