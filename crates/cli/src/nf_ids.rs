@@ -38,7 +38,7 @@ pub(crate) struct IdsArguments {
     json: bool,
 }
 
-fn named_value(text: &str) -> Result<(String, String), String> {
+pub(crate) fn named_value(text: &str) -> Result<(String, String), String> {
     let (name, value) = text
         .split_once('=')
         .filter(|(name, value)| !name.is_empty() && !value.is_empty())

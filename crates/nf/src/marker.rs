@@ -42,6 +42,8 @@ impl Marker {
         let profile = Profile {
             reads: classes.reads(),
             writes: FieldSet::EMPTY.with(Field::Dscp),
+            // It counts by classes.
+            has_effects: true,
             ..Profile::IDENTITY
         };
         Self { profile, classes, marks, counts }

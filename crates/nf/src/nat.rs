@@ -234,7 +234,7 @@ fn profile() -> Profile {
         writes: writes.into_iter().fold(FieldSet::EMPTY, FieldSet::with),
         replaces: true,
         drops: true,
-        has_effects: false,
+        has_effects: true,
         effects_are_sums: false,
         state: StateScope::All,
         generates: true,

@@ -133,6 +133,7 @@ fn profile(classes: &Classes, policed: &[Policed]) -> Profile {
         reads,
         writes: if marks { FieldSet::EMPTY.with(Field::Dscp) } else { FieldSet::EMPTY },
         drops: does(|action| *action == ColourAction::Drop),
+        has_effects: true,
         effects_are_sums: false,
         state: StateScope::All,
         is_ordered: true,

@@ -87,8 +87,10 @@ pub fn analyse_chain(
             found.map_err(|source| AnalysisError { whose: format!("the chain {name}"), source })?;
         for finding in found {
             // Both versions tell of the same rules.
-            let is_known =
-                |known: &Finding| (known.kind, &known.site) == (finding.kind, &finding.site);
+            let is_known = |known: &Finding| {
+                (known.kind, &known.site, &known.what)
+                    == (finding.kind, &finding.site, &finding.what)
+            };
             if !findings.iter().any(is_known) {
                 findings.push(finding);
             }
@@ -106,21 +108,30 @@ pub struct MeetingRules {
     pub is_exact: bool,
 }
 
-/// How often rules of two functions meet; none: rules of one are not known.
+/// Pairs of cubes that are held against each other at once: a bit each.
+const MEETINGS_MAX: usize = 1 << 30;
+
+/// How often rules of two functions meet; none: rules of one are not known, or both have too many.
 #[must_use]
 pub fn meetings(first: &ReadRules, second: &ReadRules) -> Option<MeetingRules> {
-    let (mut pairs, mut is_exact) = (BTreeSet::new(), true);
+    let mut is_exact = true;
+    // Of each rule of the first, those of the second that it meets in one version or the other.
+    let mut met: Vec<BTreeSet<usize>> = Vec::new();
     for is_v6 in [false, true] {
         let (first, second) = (cubes(first, is_v6)?, cubes(second, is_v6)?);
         is_exact &= first.iter().chain(&second).all(|cubes| cubes.exactness == Exactness::Exact);
         let (rules, cubes) = numbered(&first);
         let (others, other_cubes) = numbered(&second);
-        let met = sweep::Meetings::of(&cubes, &other_cubes);
+        if cubes.len().saturating_mul(other_cubes.len()) > MEETINGS_MAX {
+            return None;
+        }
+        let meetings = sweep::Meetings::of(&cubes, &other_cubes);
+        met.resize_with(first.len().max(met.len()), BTreeSet::new);
         for (row, rule) in rules.iter().enumerate() {
-            pairs.extend(met.row(row).map(|other| (*rule, others[other])));
+            met[*rule].extend(meetings.row(row).map(|other| others[other]));
         }
     }
-    Some(MeetingRules { pairs: pairs.len(), is_exact })
+    Some(MeetingRules { pairs: met.iter().map(BTreeSet::len).sum(), is_exact })
 }
 
 /// Cubes of all rules, each with the number of its rule.

@@ -4,6 +4,7 @@
 use super::members;
 use crate::failure::Failure;
 use crate::nf::{UnsupportedChoice, named_side};
+use crate::nf_ids::named_value;
 use crate::output::{Format, say, tell};
 use catena_model::profile::Profile;
 use catena_plan::policy::{
@@ -13,7 +14,7 @@ use catena_rules::rule_set::Families;
 use catena_rules::{ReadOptions, ReadRules, RuleError, Side, snort};
 use clap::Args;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -34,6 +35,9 @@ pub(crate) struct AnalyzeArguments {
     /// An interface that rules name and the side it stands for; may be given several times.
     #[arg(long = "interface", value_name = "NAME=in|out", value_parser = named_side, conflicts_with = "file")]
     interfaces: Vec<(String, Side)>,
+    /// A variable that rules of an ids name, such as HOME_NET; may be given several times.
+    #[arg(long = "variable", value_name = "NAME=VALUE", value_parser = named_value, conflicts_with = "file")]
+    variables: Vec<(String, String)>,
     /// Form of the answer.
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
@@ -63,6 +67,8 @@ pub(super) struct Report {
     pub(super) findings: Vec<Told>,
     functions: BTreeMap<String, Size>,
     meetings: Vec<Met>,
+    /// Functions whose rules are not known.
+    unknown: BTreeSet<String>,
 }
 
 /// How often rules of two functions of a chain meet.
@@ -94,18 +100,26 @@ impl AnalyzeArguments {
             findings.extend(found.into_iter().map(|finding| told(name, finding)));
             functions.insert(name.clone(), Size { rules, needless });
         }
+        let mut unknown: BTreeSet<String> = BTreeSet::new();
         for chain in &subject.chains {
+            let is_known = |name: &&String| {
+                subject.functions.get(*name).is_some_and(|rules| *rules != ReadRules::Opaque)
+            };
+            let names = chain.functions.iter().map(|(name, _)| name);
+            unknown.extend(names.filter(|name| !is_known(name)).cloned());
             let members = chain.functions.iter().map(|(name, profile)| {
                 let rules = subject.functions.get(name).unwrap_or(&ReadRules::Opaque);
                 ChainFunction { name, rules, profile: *profile }
             });
             let members: Vec<ChainFunction<'_>> = members.collect();
-            met.extend(meetings_of(&chain.name, &members));
+            if self.output != Format::Table {
+                met.extend(meetings_of(&chain.name, &members));
+            }
             let found = analyse_chain(&chain.name, &members)?;
             findings.extend(found.into_iter().map(|finding| told(&chain.name, finding)));
         }
         findings.sort_by_key(|told| told.severity);
-        Ok(Report { findings, functions, meetings: met })
+        Ok(Report { findings, functions, meetings: met, unknown })
     }
 
     /// Rule sets as a chain of functions, each called by its file.
@@ -118,8 +132,11 @@ impl AnalyzeArguments {
                 Failure::failed(format!("{name} cannot be read: {error}; name a file with rules"))
             })?;
             let rules = self.read(file, &name, &text)?;
-            // None of these rewrites a packet.
-            chain.push((name.clone(), Profile { has_effects: true, ..Profile::IDENTITY }));
+            // None of these rewrites a packet, and all leave traces.
+            let drops = matches!(rules, ReadRules::Filter(_));
+            let profile =
+                Profile { has_effects: true, effects_are_sums: false, drops, ..Profile::IDENTITY };
+            chain.push((name.clone(), profile));
             functions.insert(name, rules);
         }
         let name = "these files".to_owned();
@@ -140,7 +157,8 @@ impl AnalyzeArguments {
             Failure::failed(format!("{error}{hint}"))
         };
         if file.extension().is_some_and(|ending| ending == "rules") {
-            let rules = snort::read(text, &BTreeMap::new(), &options).map_err(refused)?;
+            let rules = snort::read(text, &self.variables.iter().cloned().collect(), &options)
+                .map_err(refused)?;
             return Ok(ReadRules::Inspection(rules));
         }
         let families = if self.v6 { Families::V6 } else { Families::V4 };
@@ -179,6 +197,9 @@ fn show(report: &Report, is_wide: bool) {
         count(Severity::Warning, "warning"),
         count(Severity::Suggestion, "suggestion")
     );
+    for name in &report.unknown {
+        say!("{name}: nothing is known of its rules, and nothing was looked at");
+    }
     for (name, size) in report.functions.iter().filter(|(_, size)| size.needless > 0) {
         say!("{name}: {} of {} rules could go", size.needless, size.rules);
     }

@@ -99,8 +99,8 @@ pub(super) fn with_rules(file: &Path) -> Result<Subject, Failure> {
         known.insert(function.name.clone(), profile_in(function)?);
     }
     let chains = document.chains.iter().map(|chain| {
-        let functions = chain.chain.iter().filter(|step| step.direction != Direction::Tap);
-        let functions = functions.map(|step| (step.name.clone(), profile_at(step, &known)));
+        let functions =
+            chain.chain.iter().map(|step| (step.name.clone(), profile_at(step, &known)));
         RuledChain { name: chain.name(), functions: functions.collect() }
     });
     let chains = chains.collect();

@@ -18,11 +18,10 @@ fn kinds_are_judged_by_profiles_that_their_harness_has_held() {
         "work",
     ];
     for (first, verdicts) in [
-        // A firewall in front drops what the others would act on; a stateless one behind another is held back in what
-        // it counts, and nothing else.
-        ("firewall", "- S S S S S 0 S S S"),
+        // A firewall in front drops what the others would act on; what a marker counts is held back until then.
+        ("firewall", "- S S S S S 0+ S S S"),
         ("ids", "0 - 0 0 F F H 0 S 0"),
-        ("ips", "0+ S - S S S H S S S"),
+        ("ips", "0+ S - S S S H+ S S S"),
         // Who takes packets as on the wire stands beside nobody before it that takes super-frames.
         ("monitor", "0 S S - F F 0 S S S"),
         ("marker", "0 S S 0 S S - S S S"),

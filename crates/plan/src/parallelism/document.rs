@@ -6,9 +6,10 @@
 use super::StageMember;
 use catena_model::profile::{FieldSet, Meta, Profile, StateScope};
 use catena_wire::field::Field;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
-use thiserror::Error;
+use std::fmt;
 
 /// Profiles of a file: so many.
 const PROFILES_MAX: usize = 64;
@@ -30,7 +31,7 @@ const SHORT: [(&str, Field); 12] = [
 ];
 
 /// Why a profile is none.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// A field that there is not.
     #[error(
@@ -45,7 +46,7 @@ pub enum ProfileError {
     },
     /// Bits that the field does not have.
     #[error(
-        "the profile {profile} names '{field}', which says no bits of that field; write it as ip.dst&0xff"
+        "the profile {profile} names '{field}', which says no bits of that field; write its bits in hexadecimal digits, such as ip.dst&0xff"
     )]
     Bits {
         /// Whose.
@@ -72,6 +73,7 @@ pub enum ProfileError {
 /// Profiles by their names, as a file says them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Profiles {
+    #[serde(deserialize_with = "once_each")]
     profiles: BTreeMap<String, ProfileText>,
 }
 
@@ -113,9 +115,35 @@ struct ProfileText {
     wire_packets: bool,
 }
 
+/// Profiles by their names, each of which is said once.
+fn once_each<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<BTreeMap<String, ProfileText>, D::Error> {
+    struct OnceEach;
+    impl<'de> Visitor<'de> for OnceEach {
+        type Value = BTreeMap<String, ProfileText>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("profiles by their names")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut profiles = BTreeMap::new();
+            while let Some((name, profile)) = map.next_entry::<String, ProfileText>()? {
+                if profiles.contains_key(&name) {
+                    return Err(A::Error::custom(format!("the profile {name} is there twice")));
+                }
+                profiles.insert(name, profile);
+            }
+            Ok(profiles)
+        }
+    }
+    from.deserialize_map(OnceEach)
+}
+
 /// Is there state, or how far does it reach?
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "S as true, false, \"packet\", \"flow\", \"host\" or \"all\"")]
 enum StateText {
     Is(bool),
     Reaches(ScopeText),

@@ -223,6 +223,13 @@ fn profiles_that_are_none_are_refused_by_name() {
         "{field}"
     );
     assert!(refused(r#"{"profiles": {"FW": {"R": ["ip.dscp&0x1ff"]}}}"#).contains("ip.dscp&0x1ff"));
+    for (text, part) in [
+        (r#"{"profiles": {"FW": {}, "FW": {"D": true}}}"#, "the profile FW is there twice"),
+        (r#"{"profiles": {"FW": {"S": "none"}}}"#, "S as true, false"),
+    ] {
+        let error = serde_json::from_str::<Profiles>(text).expect_err("no form").to_string();
+        assert!(error.contains(part), "{error}");
+    }
     assert!(refused(r#"{"profiles": {}}"#).contains("there are 0 profiles"));
     let held = refused(r#"{"profiles": {"P": {"O": true, "S": "flow"}}}"#);
     assert!(held.contains("contradicts itself"), "{held}");

@@ -39,13 +39,18 @@ impl Not for Set {
     }
 }
 
-/// More nodes than there may be.
+/// More than an analysis holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the analysis takes more than {NODES_MAX} nodes; analyse fewer or simpler rules at once")]
+#[error(
+    "these rules make more cases than an analysis holds ({NODES_MAX} nodes, {VISITS_MAX} visits of rules); analyse fewer or \
+     simpler ones at once"
+)]
 pub(crate) struct TooLarge;
 
 /// Nodes of one diagram: 12 bytes each, and up to 16 for finding them.
 pub(crate) const NODES_MAX: usize = 1 << 23;
+/// Rules that one analysis goes through, each as often as chains lead to it.
+pub(crate) const VISITS_MAX: usize = 1 << 18;
 /// Answers that are remembered, each at the one place that its question has.
 const CACHED: usize = 1 << 20;
 

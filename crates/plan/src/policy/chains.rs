@@ -4,15 +4,15 @@
 //! Knows the order of functions, on the way forward. Refuses to change it.
 
 use super::bdd::{Set, TooLarge};
-use super::decision::{Walk, subjects, walk};
+use super::decision::{AllStand, Walk, subjects, walk};
 use super::finding::{Finding, FindingKind, Site};
 use super::headers::Headers;
-use catena_model::profile::{Profile, StateScope};
+use catena_model::profile::{FieldSet, Profile, StateScope};
 use catena_rules::ReadRules;
 use catena_rules::condition::{Range, Subject, Test};
 use catena_rules::nat::NatConfig;
 use catena_rules::rule_set::{RuleSet, Verdict};
-use catena_rules::snort::{Ends, IdsRule, IdsRules, Protocol};
+use catena_rules::snort::{Action, Ends, IdsRule, IdsRules, Protocol};
 use catena_wire::field::Field;
 use std::collections::BTreeSet;
 
@@ -42,12 +42,14 @@ pub(super) fn analyse(
     let mut headers = Headers::new(is_v6, &asked)?;
     let mut findings = Vec::new();
     for (at, function) in functions.iter().enumerate() {
-        for set in sets(function.rules) {
+        // What gets copies drops nothing of the chain.
+        let filters = if function.profile.drops { sets(function.rules) } else { &[] };
+        for set in filters {
             let walk = walk(set, is_v6, &mut headers)?;
-            let ended =
-                walk.decide(&mut headers, &mut |_, _, _, _| Ok(false))?.ended(&mut headers)?;
+            let ended = walk.decide(&mut headers, &mut AllStand)?.ended(&mut headers)?;
             let ended = headers.bdd.and(ended, headers.universe())?;
-            let filter = Filter { name: function.name, walk: &walk, ended };
+            let reads = function.profile.reads;
+            let filter = Filter { name: function.name, reads, walk: &walk, ended };
             // From behind, as far as packets are still as they came.
             let before = functions.get(..at).unwrap_or_default();
             for other in before.iter().rev() {
@@ -70,6 +72,7 @@ pub(super) fn analyse(
 /// A firewall's rules, and the packets that end there.
 struct Filter<'f> {
     name: &'f str,
+    reads: FieldSet,
     walk: &'f Walk<'f>,
     ended: Set,
 }
@@ -111,7 +114,7 @@ fn inspected(
     headers: &mut Headers,
 ) -> Result<Option<Finding>, TooLarge> {
     let (mut class, mut lines) = (Set::NONE, Vec::new());
-    for rule in &rules.rules {
+    for rule in rules.rules.iter().filter(|rule| rule.action != Action::Pass) {
         let own = ids_packets(rule, headers)?;
         let dropped = headers.bdd.and(own, filter.ended)?;
         if !dropped.is_empty() {
@@ -201,11 +204,7 @@ fn translated(
         last: prefix.broadcast().to_bits().into(),
     });
     let inside = Test::among(ranges.collect());
-    let mut named = Set::NONE;
-    for field in [Field::Source, Field::Destination] {
-        let set = headers.values(Subject::Field(field), &inside)?;
-        named = headers.bdd.or(named, set)?;
-    }
+    let named = headers.values(Subject::Field(Field::Source), &inside)?;
     let mut findings = Vec::new();
     for (place, seen) in &filter.walk.seen {
         if seen.taken.is_empty() || !headers.bdd.minus(seen.taken, named)?.is_empty() {
@@ -216,7 +215,7 @@ fn translated(
             kind: FindingKind::TranslatedBefore,
             site: Site { file: filter.walk.set.file.clone(), line: rule.line },
             what: format!(
-                "{} stands behind {name}, where no packet has the inside addresses that it asks for: {}",
+                "{} stands behind {name}, where no packet on its way out comes from the inside addresses that it asks for: {}",
                 filter.name, rule.text
             ),
             advice: format!("put {} before {name}, or name the outside addresses", filter.name),
@@ -233,10 +232,14 @@ fn early(
     filter: &Filter<'_>,
     headers: &mut Headers,
 ) -> Option<Finding> {
+    // What counts alone, and changes nothing that the firewall reads, would not miss them.
     let is_pure = |function: &ChainFunction<'_>| {
-        let Profile { has_effects, state, generates, holds, drops, .. } = function.profile;
-        let remembers = state != StateScope::Packet;
-        !(has_effects || remembers || generates || holds || drops || may_rewrite(&function.profile))
+        let Profile { has_effects, effects_are_sums, state, generates, holds, .. } =
+            function.profile;
+        let leaves_more = has_effects && !effects_are_sums || state != StateScope::Packet;
+        let Profile { drops, replaces, writes, .. } = function.profile;
+        let is_read = !writes.with_checksums().intersection(&filter.reads).is_empty();
+        !(leaves_more || generates || holds || drops || replaces || is_read)
     };
     if before.is_empty() || filter.ended.is_empty() || !before.iter().all(is_pure) {
         return None;
@@ -245,7 +248,7 @@ fn early(
         kind: FindingKind::EarlyDrop,
         site: Site { file: filter.walk.set.file.clone(), line: 0 },
         what: format!(
-            "what {} drops passes {} functions before it, which leave no trace of it",
+            "what {} drops passes {} functions before it, which at most count it",
             filter.name,
             before.len()
         ),

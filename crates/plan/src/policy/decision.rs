@@ -63,20 +63,23 @@ impl Decision {
         Ok(Self(chosen))
     }
 
-    /// Does this say the same of some packets as the other?
-    pub(crate) fn agrees(
+    /// Of some packets, those of which this says something else than the other.
+    pub(crate) fn differing(
         &self,
         other: &Self,
         packets: Set,
         headers: &mut Headers,
-    ) -> Result<bool, TooLarge> {
+    ) -> Result<Set, TooLarge> {
+        let mut differing = Set::NONE;
         for (end, _) in self.0.iter().chain(&other.0) {
             let mine = headers.bdd.and(packets, self.of(*end))?;
-            if mine != headers.bdd.and(packets, other.of(*end))? {
-                return Ok(false);
+            let others = headers.bdd.and(packets, other.of(*end))?;
+            for (a, b) in [(mine, others), (others, mine)] {
+                let only = headers.bdd.minus(a, b)?;
+                differing = headers.bdd.or(differing, only)?;
             }
         }
-        Ok(true)
+        Ok(differing)
     }
 }
 
@@ -90,6 +93,8 @@ pub(crate) struct Seen {
     pub(crate) reaching: Set,
     /// Those of them that meet all that it asks.
     pub(crate) taken: Set,
+    /// How many others were met before it, the first time.
+    pub(crate) order: usize,
 }
 
 /// What forwarded packets meet.
@@ -168,6 +173,8 @@ impl Walk<'_> {
         headers: &mut Headers,
     ) -> Result<Onward, TooLarge> {
         let mut onward = Onward { accepted: Set::NONE, next: Set::NONE, returned: Set::NONE };
+        headers.visit()?;
+        let order = self.seen.len();
         let (mut here, mut taken) = (reaching, Set::NONE);
         let mut at = 0;
         while let Some(statement) = rule.statements.get(at) {
@@ -200,7 +207,8 @@ impl Walk<'_> {
         }
         taken = headers.bdd.or(taken, here)?;
         onward.next = headers.bdd.or(onward.next, here)?;
-        let seen = self.seen.entry(place).or_insert(Seen { reaching: Set::NONE, taken: Set::NONE });
+        let seen =
+            self.seen.entry(place).or_insert(Seen { reaching: Set::NONE, taken: Set::NONE, order });
         seen.reaching = headers.bdd.or(seen.reaching, reaching)?;
         seen.taken = headers.bdd.or(seen.taken, taken)?;
         Ok(onward)
@@ -231,12 +239,11 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What becomes of all packets, read from the last rule to the first. Of each rule `redundant` is asked whether it
-    /// is left out, given what it makes of packets and what the rules behind it make of them.
+    /// What becomes of all packets, read from the last rule to the first, without those rules that a judge leaves out.
     pub(crate) fn decide(
         &self,
         headers: &mut Headers,
-        redundant: &mut Redundant<'_>,
+        judge: &mut dyn Judge,
     ) -> Result<Decision, TooLarge> {
         let mut decision = Decision::default();
         for base in self.set.bases.iter().rev().filter(|base| base.families.has(self.is_v6)) {
@@ -244,7 +251,7 @@ impl Walk<'_> {
                 Policy::Accept => decision.clone(),
                 Policy::Drop => Decision::all(End::Drop),
             };
-            decision = self.decide_chain(base.chain, (&decision, &fallen), headers, redundant)?;
+            decision = self.decide_chain(base.chain, (&decision, &fallen), headers, judge)?;
         }
         Ok(decision)
     }
@@ -255,10 +262,12 @@ impl Walk<'_> {
         at: ChainIndex,
         (accepted, fallen): (&Decision, &Decision),
         headers: &mut Headers,
-        redundant: &mut Redundant<'_>,
+        judge: &mut dyn Judge,
     ) -> Result<Decision, TooLarge> {
         let mut next = fallen.clone();
+        let mut left_out = Vec::new();
         for (place, rule) in self.set.chains[at].rules.iter().enumerate().rev() {
+            headers.visit()?;
             let mut with = next.clone();
             let mut behind = Set::ALL;
             for statement in rule.statements.iter().rev() {
@@ -269,12 +278,9 @@ impl Walk<'_> {
                 with = with.choose(behind, &next, headers)?;
                 behind = Set::ALL;
                 with = match statement {
-                    Statement::Verdict(verdict) => self.decide_verdict(
-                        *verdict,
-                        (accepted, &next, fallen),
-                        headers,
-                        redundant,
-                    )?,
+                    Statement::Verdict(verdict) => {
+                        self.decide_verdict(*verdict, (accepted, &next, fallen), headers, judge)?
+                    }
                     Statement::Map(map) => {
                         let (decided, going_on, _) = entries(map, Set::ALL, headers)?;
                         let mut all = with.choose(going_on, &next, headers)?;
@@ -283,7 +289,7 @@ impl Walk<'_> {
                                 verdict,
                                 (accepted, &next, fallen),
                                 headers,
-                                redundant,
+                                judge,
                             )?;
                             all = one.choose(packets, &all, headers)?;
                         }
@@ -293,9 +299,14 @@ impl Walk<'_> {
                 };
             }
             with = with.choose(behind, &next, headers)?;
-            if !redundant((at, place), &with, &next, headers)? {
+            if judge.is_needless((at, place), [&with, &next], headers)? {
+                left_out.push((place, with));
+            } else {
                 next = with;
             }
+        }
+        for (place, with) in left_out {
+            judge.settle((at, place), [&with, &next], headers)?;
         }
         Ok(next)
     }
@@ -305,24 +316,85 @@ impl Walk<'_> {
         verdict: Verdict,
         (accepted, next, fallen): (&Decision, &Decision, &Decision),
         headers: &mut Headers,
-        redundant: &mut Redundant<'_>,
+        judge: &mut dyn Judge,
     ) -> Result<Decision, TooLarge> {
         match verdict {
             Verdict::Accept => Ok(accepted.clone()),
             Verdict::Drop => Ok(Decision::all(End::Drop)),
             Verdict::Reject(how) => Ok(Decision::all(End::Reject(how))),
             Verdict::Return => Ok(fallen.clone()),
-            Verdict::Jump(chain) => self.decide_chain(chain, (accepted, next), headers, redundant),
-            Verdict::Goto(chain) => {
-                self.decide_chain(chain, (accepted, fallen), headers, redundant)
-            }
+            Verdict::Jump(chain) => self.decide_chain(chain, (accepted, next), headers, judge),
+            Verdict::Goto(chain) => self.decide_chain(chain, (accepted, fallen), headers, judge),
         }
     }
 }
 
-/// Is a rule left out, by what it makes of packets and what those behind it do?
-pub(crate) type Redundant<'r> =
-    dyn FnMut(RulePlace, &Decision, &Decision, &mut Headers) -> Result<bool, TooLarge> + 'r;
+/// Who says which rules are left out of a decision.
+pub(crate) trait Judge {
+    /// Is a rule, given what becomes of packets that come to it, and of those that come to the rules behind it?
+    fn is_needless(
+        &mut self,
+        place: RulePlace,
+        with_and_without: [&Decision; 2],
+        headers: &mut Headers,
+    ) -> Result<bool, TooLarge>;
+
+    /// Of one that was left out: what would become of packets that come to it, and what becomes of those that come to its
+    /// chain.
+    fn settle(
+        &mut self,
+        place: RulePlace,
+        wanted_and_real: [&Decision; 2],
+        headers: &mut Headers,
+    ) -> Result<(), TooLarge>;
+}
+
+/// Leaves none out.
+pub(crate) struct AllStand;
+
+impl Judge for AllStand {
+    fn is_needless(
+        &mut self,
+        _: RulePlace,
+        _: [&Decision; 2],
+        _: &mut Headers,
+    ) -> Result<bool, TooLarge> {
+        Ok(false)
+    }
+
+    fn settle(&mut self, _: RulePlace, _: [&Decision; 2], _: &mut Headers) -> Result<(), TooLarge> {
+        Ok(())
+    }
+}
+
+/// Chains whose rules write lines, take tokens or count what they do not decide about, or lead to such.
+pub(crate) fn effectful(chains: &[Chain]) -> BTreeSet<ChainIndex> {
+    let does_more = |rule: &Rule| {
+        let has_own =
+            |statement: &Statement| matches!(statement, Statement::Log(_) | Statement::Limit(_));
+        rule.verdicts().next().is_none() || rule.statements.iter().any(has_own)
+    };
+    let own = chains.iter().enumerate().filter(|(_, chain)| chain.rules.iter().any(does_more));
+    let mut found: BTreeSet<ChainIndex> = own.map(|(at, _)| at).collect();
+    loop {
+        let leads = |chain: &Chain| chain.rules.iter().any(|rule| leads_to(rule, &found));
+        let new = |(at, chain): &(usize, &Chain)| !found.contains(at) && leads(chain);
+        let new: Vec<ChainIndex> =
+            chains.iter().enumerate().filter(new).map(|(at, _)| at).collect();
+        if new.is_empty() {
+            return found;
+        }
+        found.extend(new);
+    }
+}
+
+/// Does a rule lead to one of these chains?
+pub(crate) fn leads_to(rule: &Rule, chains: &BTreeSet<ChainIndex>) -> bool {
+    rule.verdicts().any(|verdict| match verdict {
+        Verdict::Jump(chain) | Verdict::Goto(chain) => chains.contains(&chain),
+        _ => false,
+    })
+}
 
 /// Chains that packets come to by more than one way.
 pub(crate) fn shared(chains: &[Chain]) -> BTreeSet<ChainIndex> {
@@ -394,14 +466,19 @@ fn asked(
 /// which no entry speaks.
 type Mapped = (Vec<(Verdict, Set)>, Set, Set);
 
+/// Entries of one verdict are put together, so that each chain is led to once.
 fn entries(map: &VerdictMap, packets: Set, headers: &mut Headers) -> Result<Mapped, TooLarge> {
-    let (mut decided, mut going_on, mut rest) = (Vec::new(), Set::NONE, packets);
+    let (mut going_on, mut rest) = (Set::NONE, packets);
+    let mut decided: Vec<(Verdict, Set)> = Vec::new();
     for entry in &map.entries {
         let these = headers.tuple_of(&map.subjects, &entry.values)?;
         let these = headers.bdd.and(rest, these)?;
         rest = headers.bdd.minus(rest, these)?;
         match entry.verdict {
-            Some(verdict) => decided.push((verdict, these)),
+            Some(verdict) => match decided.iter_mut().find(|(own, _)| *own == verdict) {
+                Some((_, all)) => *all = headers.bdd.or(*all, these)?,
+                None => decided.push((verdict, these)),
+            },
             None => going_on = headers.bdd.or(going_on, these)?,
         }
     }

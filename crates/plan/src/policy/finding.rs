@@ -64,8 +64,9 @@ impl FindingKind {
     #[must_use]
     pub const fn severity(self) -> Severity {
         match self {
-            Self::Contradicted | Self::TranslatedBefore => Severity::Error,
+            Self::Contradicted => Severity::Error,
             Self::Shadowed
+            | Self::TranslatedBefore
             | Self::Impossible
             | Self::Redundant
             | Self::Mergeable

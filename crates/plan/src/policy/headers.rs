@@ -3,7 +3,7 @@
 //! Knows widths, and which headers a packet has together. What no bit of a packet says (is there a token, is an option
 //! there) is a variable of its own, so that what is concluded holds whatever it is.
 
-use super::bdd::{Bdd, Set, TooLarge};
+use super::bdd::{Bdd, Set, TooLarge, VISITS_MAX};
 use catena_rules::condition::{Condition, ConnectionState, Range, Subject, Test, TupleCondition};
 use catena_rules::rule_set::Limit;
 use catena_wire::field::Field;
@@ -42,6 +42,8 @@ pub(crate) struct Headers {
     presences: BTreeMap<Presence, u32>,
     limits: HashMap<(usize, Limit), u32>,
     variables: u32,
+    /// Rules that were gone through.
+    visits: usize,
     /// What can be: of all assignments, those of packets.
     universe: Set,
 }
@@ -78,6 +80,7 @@ impl Headers {
             presences: BTreeMap::new(),
             limits: HashMap::new(),
             variables: 0,
+            visits: 0,
             universe: Set::ALL,
         };
         let asked: BTreeSet<Subject> = subjects.iter().map(|subject| home(*subject).0).collect();
@@ -90,6 +93,12 @@ impl Headers {
         }
         headers.limit_to_packets()?;
         Ok(headers)
+    }
+
+    /// Takes note of a rule that is gone through, of which there may be very many where chains lead into one another.
+    pub(crate) fn visit(&mut self) -> Result<(), TooLarge> {
+        self.visits += 1;
+        if self.visits > VISITS_MAX { Err(TooLarge) } else { Ok(()) }
     }
 
     /// All packets.
@@ -309,7 +318,15 @@ const fn home(subject: Subject) -> (Subject, u32, Option<u32>) {
 impl Headers {
     /// The largest part of some packets that few words describe; none: there are none.
     pub(crate) fn in_words(&mut self, packets: Set) -> Option<String> {
-        let packets = self.bdd.and(packets, self.universe).ok()?;
+        let mut packets = self.bdd.and(packets, self.universe).ok()?;
+        // What packets have, and whether tokens are there, is not said.
+        let unsaid: Vec<u32> =
+            self.presences.values().chain(self.limits.values()).copied().collect();
+        for variable in unsaid {
+            let [without, with] =
+                [false, true].map(|is_there| self.bdd.fixed(packets, variable, is_there));
+            packets = self.bdd.or(without.ok()?, with.ok()?).ok()?;
+        }
         let Some(block) = self.blocks.get(&Subject::State).copied() else {
             return self.part_in_words(packets);
         };
@@ -345,14 +362,6 @@ impl Headers {
             if mask != 0 {
                 words.push(part_in_words(*subject, block.bits, mask, value));
             }
-        }
-        let lacks = |presence: Presence| {
-            self.presences
-                .get(&presence)
-                .is_some_and(|variable| fixed.get(variable) == Some(&false))
-        };
-        if lacks(Presence::Ports) {
-            words.push("without ports".to_owned());
         }
         if words.is_empty() {
             words.push("all packets".to_owned());

@@ -5,9 +5,13 @@
 use super::bdd::TooLarge;
 use super::decision::{RulePlace, Walk, own};
 use super::headers::Headers;
-use catena_rules::condition::{Condition, Test};
+use catena_rules::condition::{Condition, Subject, Test};
 use catena_rules::rule_set::{Rule, Statement, Verdict};
+use catena_wire::field::Field;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Rules that may lie between two that are put together.
+const BETWEEN_MAX: usize = 64;
 
 /// The second rule of each pair, with the first one, which could take its packets as well.
 pub(super) fn mergeable(
@@ -31,6 +35,7 @@ pub(super) fn mergeable(
                     .is_some_and(|(a, b)| do_touch(a, b));
                 // A rule is told of once, so that what is done one after the other stays right.
                 if touches
+                    && place - first <= BETWEEN_MAX
                     && !taken.contains(&first)
                     && !taken.contains(&place)
                     && passes_over((at, first), place, walk, headers)?
@@ -46,11 +51,12 @@ pub(super) fn mergeable(
 
 /// Does it decide, and nothing else?
 fn is_plain(rule: &Rule) -> bool {
-    rule.statements.iter().all(|statement| match statement {
-        Statement::Match(_) | Statement::Count => true,
-        Statement::Verdict(verdict) => !matches!(verdict, Verdict::Jump(_) | Verdict::Goto(_)),
-        _ => false,
-    })
+    rule.verdict().is_some()
+        && rule.statements.iter().all(|statement| match statement {
+            Statement::Match(_) | Statement::Count => true,
+            Statement::Verdict(verdict) => !matches!(verdict, Verdict::Jump(_) | Verdict::Goto(_)),
+            _ => false,
+        })
 }
 
 /// A rule with the values of one of its conditions left open, for each that has ranges.
@@ -76,11 +82,23 @@ fn values(rule: &Rule, at: usize) -> Option<&Condition> {
     }
 }
 
-/// Is what both take one range, where each alone is one?
+/// Is what both take one range, as languages of rules have one: of ports and lengths any, of addresses a prefix?
 fn do_touch(a: &Condition, b: &Condition) -> bool {
-    let (Test::In(a), Test::In(b)) = (&a.test, &b.test) else { return false };
-    let both: Vec<_> = a.iter().chain(b).copied().collect();
-    matches!(Test::among(both), Test::In(joined) if joined.len() == 1)
+    let values = |condition: &Condition| match &condition.test {
+        Test::In(ranges) => ranges.clone(),
+        _ => Vec::new(),
+    };
+    let both: Vec<_> = values(a).into_iter().chain(values(b)).collect();
+    let Test::In(joined) = Test::among(both) else { return false };
+    let [whole] = joined.as_slice() else { return false };
+    match a.subjects.as_slice() {
+        [Subject::PacketBytes | Subject::Field(Field::SourcePort | Field::DestinationPort)] => true,
+        [Subject::Field(Field::Source | Field::Destination)] => {
+            let free = whole.first ^ whole.last;
+            free & free.wrapping_add(1) == 0 && whole.first & free == 0
+        }
+        _ => false,
+    }
 }
 
 /// May the packets of a rule be taken by an earlier one of its chain? Nothing else is done with them between.

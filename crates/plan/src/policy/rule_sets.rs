@@ -3,49 +3,69 @@
 //! Knows what packets make of rules. Refuses to change them.
 
 use super::bdd::{Set, TooLarge};
-use super::decision::{RulePlace, Walk, own, shared, subjects, walk};
+use super::decision::{
+    Decision, Judge, RulePlace, Seen, Walk, effectful, leads_to, own, shared, subjects, walk,
+};
 use super::finding::{Finding, FindingKind, Site};
 use super::headers::Headers;
 use super::merge::mergeable;
-use catena_rules::rule_set::{Rule, RuleSet, Statement, Verdict};
+use catena_rules::rule_set::{ChainIndex, Rule, RuleSet, Statement, Verdict};
 use catena_rules::{Lint, LintKind, Skipped};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rules that are told of as those that take a shadowed one's packets.
 const TOLD_MAX: usize = 4;
+/// Shadowed rules of which it is told who takes their packets: each is held against all rules before it.
+const EXPLAINED_MAX: usize = 256;
 
-/// What an analysis of a rule set has found, and how large it was.
+/// What an analysis of a rule set has found.
 pub(crate) struct Analysed {
     pub(crate) findings: Vec<Finding>,
-    /// Rules of which nothing would change if they were not there.
+    /// Rules of which nothing would change if all of them were gone.
     pub(crate) needless: BTreeSet<RulePlace>,
 }
 
-/// Looks through a rule set, for each version of IP that it is about. A rule is needless when it is for all of them.
+/// The packets of one version of IP, and what rules make of them.
+struct Version<'s> {
+    headers: Headers,
+    walk: Walk<'s>,
+}
+
+/// Looks through a rule set, for each version of IP that it is about.
 pub(crate) fn analyse(set: &RuleSet) -> Result<Analysed, TooLarge> {
-    let mut found: Vec<Found> = Vec::new();
-    let mut met = BTreeSet::new();
+    let mut versions = Vec::new();
     for is_v6 in [false, true] {
-        if !set.bases.iter().any(|base| base.families.has(is_v6)) {
-            continue;
+        if set.bases.iter().any(|base| base.families.has(is_v6)) {
+            let mut headers = Headers::new(is_v6, &subjects(set))?;
+            let walk = walk(set, is_v6, &mut headers)?;
+            versions.push(Version { headers, walk });
         }
-        let mut headers = Headers::new(is_v6, &subjects(set))?;
-        let walked = walk(set, is_v6, &mut headers)?;
-        met.extend(walked.seen.keys().copied());
-        found.push(of_version(&walked, &mut headers)?);
     }
-    // What one version has no use for, the other may have.
+    let all = versions.iter().flat_map(|version| version.walk.seen.keys().copied());
+    let mut needless: BTreeSet<RulePlace> = all.collect();
+    // A rule goes for all versions or for none; and with one that stays, another may have to.
+    let served = loop {
+        let mut left = needless.clone();
+        let mut served = BTreeSet::new();
+        for version in &mut versions {
+            let mut looker = Looker::new(&version.walk, &needless);
+            version.walk.decide(&mut version.headers, &mut looker)?;
+            let Looker { found, served: as_wanted, .. } = looker;
+            left.retain(|place| found.contains(place) || !version.walk.seen.contains_key(place));
+            served.extend(as_wanted);
+        }
+        if left == needless {
+            break served;
+        }
+        needless = left;
+    };
     let mut findings = Vec::new();
-    let mut needless = BTreeSet::new();
-    for ((place, _), finding) in found.first().into_iter().flatten() {
-        let key = |of_version: &Found| of_version.contains_key(&(*place, finding.kind));
-        if found.iter().all(key) {
-            if finding.kind != FindingKind::Mergeable {
-                needless.insert(*place);
-            }
-            findings.push(finding.clone());
-        }
+    for (count, place) in needless.iter().enumerate() {
+        let is_explained = count < EXPLAINED_MAX;
+        findings.push(of_needless(*place, &mut versions, served.contains(place), is_explained)?);
     }
+    findings.extend(merges(&mut versions, &needless)?);
+    let met = versions.iter().flat_map(|version| version.walk.seen.keys().copied()).collect();
     findings.extend(unreached(set, &met));
     findings.extend(set.lints.iter().map(|one| lint(&set.file, one)));
     findings.extend(set.skipped.iter().map(|one| skipped(&set.file, one)));
@@ -53,8 +73,201 @@ pub(crate) fn analyse(set: &RuleSet) -> Result<Analysed, TooLarge> {
     Ok(Analysed { findings, needless })
 }
 
-/// What was found, by the rule that it is about.
-type Found = BTreeMap<(RulePlace, FindingKind), Finding>;
+/// Finds, from behind, the rules that could go.
+struct Looker<'w> {
+    walk: &'w Walk<'w>,
+    /// Only these may.
+    may_go: &'w BTreeSet<RulePlace>,
+    /// Chains that more than one way leads to: what is behind them differs.
+    shared: BTreeSet<ChainIndex>,
+    effectful: BTreeSet<ChainIndex>,
+    found: BTreeSet<RulePlace>,
+    /// Of those that take nothing, those some of whose packets meet with what they want all the same.
+    served: BTreeSet<RulePlace>,
+}
+
+impl<'w> Looker<'w> {
+    fn new(walk: &'w Walk<'w>, may_go: &'w BTreeSet<RulePlace>) -> Self {
+        let chains = &walk.set.chains;
+        let (found, served) = (BTreeSet::new(), BTreeSet::new());
+        Self { walk, may_go, shared: shared(chains), effectful: effectful(chains), found, served }
+    }
+
+    /// Does a rule do more than to decide, and to count what it decides about?
+    fn has_effects(&self, rule: &Rule) -> bool {
+        let has_own =
+            |statement: &Statement| matches!(statement, Statement::Log(_) | Statement::Limit(_));
+        let is_silent = rule.verdicts().next().is_none();
+        is_silent || rule.statements.iter().any(has_own) || leads_to(rule, &self.effectful)
+    }
+}
+
+impl Judge for Looker<'_> {
+    fn is_needless(
+        &mut self,
+        place: RulePlace,
+        [with, without]: [&Decision; 2],
+        headers: &mut Headers,
+    ) -> Result<bool, TooLarge> {
+        let Some(seen) = self.walk.seen.get(&place) else { return Ok(false) };
+        // Of a chain that nothing comes to, whoever leads there is told.
+        let comes =
+            self.walk.seen.get(&(place.0, 0)).is_some_and(|first| !first.reaching.is_empty());
+        if !self.may_go.contains(&place) || !comes {
+            return Ok(false);
+        }
+        let rule = rule_at(self.walk.set, place);
+        let is_needless = seen.taken.is_empty()
+            || !self.shared.contains(&place.0)
+                && !self.has_effects(rule)
+                && with.differing(without, seen.taken, headers)?.is_empty();
+        if is_needless {
+            self.found.insert(place);
+        }
+        Ok(is_needless)
+    }
+
+    fn settle(
+        &mut self,
+        place: RulePlace,
+        [wanted, real]: [&Decision; 2],
+        headers: &mut Headers,
+    ) -> Result<(), TooLarge> {
+        let Some(seen) = self.walk.seen.get(&place) else { return Ok(()) };
+        if seen.taken.is_empty() {
+            let packets = entering(self.walk, place, headers)?;
+            let differing = wanted.differing(real, packets, headers)?;
+            if !headers.bdd.minus(packets, differing)?.is_empty() {
+                self.served.insert(place);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn rule_at(set: &RuleSet, place: RulePlace) -> &Rule {
+    &set.chains[place.0].rules[place.1]
+}
+
+/// Packets that a rule asks for, of those that come to its chain.
+fn entering(walk: &Walk<'_>, place: RulePlace, headers: &mut Headers) -> Result<Set, TooLarge> {
+    let own = own(rule_at(walk.set, place), place, headers)?;
+    let come = walk.seen.get(&(place.0, 0)).map_or(Set::NONE, |seen| seen.reaching);
+    headers.bdd.and(own, come)
+}
+
+/// What there is to say of a rule that could go.
+fn of_needless(
+    place: RulePlace,
+    versions: &mut [Version<'_>],
+    is_served: bool,
+    is_explained: bool,
+) -> Result<Finding, TooLarge> {
+    let (mut takes, mut asks, mut class) = (false, false, None);
+    let mut takers: BTreeMap<usize, Site> = BTreeMap::new();
+    for Version { headers, walk } in versions.iter_mut() {
+        let Some(seen) = walk.seen.get(&place).copied() else { continue };
+        let packets =
+            if seen.taken.is_empty() { entering(walk, place, headers)? } else { seen.taken };
+        takes |= !seen.taken.is_empty();
+        asks |= !packets.is_empty();
+        class = class.or_else(|| headers.in_words(packets));
+        if seen.taken.is_empty() && is_explained {
+            takers.extend(takers_of(packets, seen, walk, headers)?);
+        }
+    }
+    let set = versions.first().map(|version| version.walk.set);
+    let (file, rule) = set.map(|set| (set.file.clone(), rule_at(set, place))).unzip();
+    let (line, text) = rule.map_or((0, ""), |rule| (rule.line, rule.text.as_str()));
+    let others: Vec<Site> = takers.into_values().collect();
+    let (kind, what, advice) = match (takes, asks) {
+        (true, _) => (
+            FindingKind::Redundant,
+            format!("the same becomes of what it takes without it: {text}"),
+            "take it out, unless its counter is read",
+        ),
+        (false, false) => (
+            FindingKind::Impossible,
+            format!("no packet that comes to its chain is as it asks: {text}"),
+            "correct what it asks, or take it out",
+        ),
+        (false, true) => {
+            let before = named(&others);
+            let what =
+                format!("it takes no packet, since {before} took all that it asks for: {text}");
+            match is_served {
+                true => (FindingKind::Shadowed, what, "take it out"),
+                false => (FindingKind::Contradicted, what, "put it before them, or take it out"),
+            }
+        }
+    };
+    let site = Site { file: file.unwrap_or_default(), line };
+    let others = others.into_iter().take(TOLD_MAX).collect();
+    Ok(Finding { kind, site, what, advice: advice.to_owned(), class, others })
+}
+
+fn named(sites: &[Site]) -> String {
+    let lines: Vec<String> =
+        sites.iter().take(TOLD_MAX).map(|site| site.line.to_string()).collect();
+    let more = if sites.len() > TOLD_MAX { " and others" } else { "" };
+    match lines.as_slice() {
+        [] => "the rules before it".to_owned(),
+        [one] => format!("line {one}"),
+        several => format!("lines {}{more}", several.join(", ")),
+    }
+}
+
+/// Rules that packets met before one, and that took some of these for good.
+fn takers_of(
+    packets: Set,
+    own: Seen,
+    walk: &Walk<'_>,
+    headers: &mut Headers,
+) -> Result<BTreeMap<usize, Site>, TooLarge> {
+    let mut takers = BTreeMap::new();
+    for (place, seen) in walk.seen.iter().filter(|(_, seen)| seen.order < own.order) {
+        let rule = rule_at(walk.set, *place);
+        let leads_on = |verdict| matches!(verdict, Verdict::Jump(_) | Verdict::Goto(_));
+        let decides = rule.verdicts().any(|verdict| !leads_on(verdict));
+        if decides && !headers.bdd.and(seen.taken, packets)?.is_empty() {
+            takers.insert(seen.order, Site { file: walk.set.file.clone(), line: rule.line });
+            if takers.len() > TOLD_MAX {
+                break;
+            }
+        }
+    }
+    Ok(takers)
+}
+
+/// Pairs of rules that could be one, for all versions alike.
+fn merges(
+    versions: &mut [Version<'_>],
+    needless: &BTreeSet<RulePlace>,
+) -> Result<Vec<Finding>, TooLarge> {
+    let mut common: Option<BTreeMap<RulePlace, RulePlace>> = None;
+    for Version { headers, walk } in versions.iter_mut() {
+        let mut found = mergeable(walk, needless, headers)?;
+        if let Some(other) = &common {
+            found.retain(|second, first| other.get(second) == Some(first));
+        }
+        common = Some(found);
+    }
+    let Some(set) = versions.first().map(|version| version.walk.set) else { return Ok(Vec::new()) };
+    let site = |place: RulePlace| Site { file: set.file.clone(), line: rule_at(set, place).line };
+    let told = common.into_iter().flatten().map(|(second, first)| Finding {
+        kind: FindingKind::Mergeable,
+        site: site(second),
+        what: format!(
+            "line {} could take its packets as well: {}",
+            rule_at(set, first).line,
+            rule_at(set, second).text
+        ),
+        advice: "make one rule of both, in the place of the first".to_owned(),
+        class: None,
+        others: vec![site(first)],
+    });
+    Ok(told.collect())
+}
 
 /// What was said when the rules were read.
 fn lint(file: &str, lint: &Lint) -> Finding {
@@ -79,13 +292,29 @@ fn no_effect(site: Site, what: String, advice: &str) -> Finding {
     Finding { kind, site, what, advice: advice.to_owned(), class: None, others: Vec::new() }
 }
 
-/// Chains with rules that nothing leads to.
+/// Chains with rules that nothing leads to. Of those that are for the host itself it was told when they were read, and
+/// nothing is said of those that they lead to.
 fn unreached<'s>(
     set: &'s RuleSet,
     met: &'s BTreeSet<RulePlace>,
 ) -> impl Iterator<Item = Finding> + 's {
-    let unmet = set.chains.iter().enumerate().filter(|(at, chain)| {
-        !chain.rules.is_empty() && !met.contains(&(*at, 0)) && !is_local(&chain.name)
+    let is_told = |line: u32| set.lints.iter().any(|lint| lint.line == line);
+    let told = set.chains.iter().enumerate().filter(|(_, chain)| is_told(chain.line));
+    let mut local: BTreeSet<ChainIndex> = told.map(|(at, _)| at).collect();
+    loop {
+        let led = local.iter().flat_map(|at| &set.chains[*at].rules).flat_map(Rule::verdicts);
+        let led = led.filter_map(|verdict| match verdict {
+            Verdict::Jump(chain) | Verdict::Goto(chain) => Some(chain),
+            _ => None,
+        });
+        let new: BTreeSet<ChainIndex> = led.filter(|chain| !local.contains(chain)).collect();
+        if new.is_empty() {
+            break;
+        }
+        local.extend(new);
+    }
+    let unmet = set.chains.iter().enumerate().filter(move |(at, chain)| {
+        !chain.rules.is_empty() && !met.contains(&(*at, 0)) && !local.contains(at)
     });
     unmet.map(|(_, chain)| Finding {
         kind: FindingKind::Unreached,
@@ -99,153 +328,4 @@ fn unreached<'s>(
         class: None,
         others: Vec::new(),
     })
-}
-
-/// Those that filter what is for the host itself are told of when they are read.
-fn is_local(name: &str) -> bool {
-    matches!(name, "INPUT" | "OUTPUT")
-}
-
-fn of_version(walked: &Walk<'_>, headers: &mut Headers) -> Result<Found, TooLarge> {
-    let mut found = BTreeMap::new();
-    let mut needless = BTreeSet::new();
-    for (place, seen) in &walked.seen {
-        if seen.taken.is_empty() {
-            let finding = shadowed(walked, *place, headers)?;
-            found.insert((*place, finding.kind), finding);
-            needless.insert(*place);
-        }
-    }
-    let shared = shared(&walked.set.chains);
-    let mut redundant = Vec::new();
-    walked.decide(headers, &mut |place, with, without, headers| {
-        let rule = &walked.set.chains[place.0].rules[place.1];
-        if needless.contains(&place) {
-            return Ok(true);
-        }
-        if shared.contains(&place.0) || has_effects(rule) || rule.verdicts().next().is_none() {
-            return Ok(false);
-        }
-        let taken = walked.seen.get(&place).map_or(Set::NONE, |seen| seen.taken);
-        let is_needless = with.agrees(without, taken, headers)?;
-        if is_needless {
-            redundant.push(place);
-        }
-        Ok(is_needless)
-    })?;
-    for place in redundant {
-        let rule = &walked.set.chains[place.0].rules[place.1];
-        let taken = walked.seen.get(&place).map_or(Set::NONE, |seen| seen.taken);
-        let finding = Finding {
-            kind: FindingKind::Redundant,
-            site: Site { file: walked.set.file.clone(), line: rule.line },
-            what: format!("the rules behind it do the same with what it takes: {}", rule.text),
-            advice: "take it out, unless its counter is read".to_owned(),
-            class: headers.in_words(taken),
-            others: Vec::new(),
-        };
-        found.insert((place, finding.kind), finding);
-        needless.insert(place);
-    }
-    for (second, first) in mergeable(walked, &needless, headers)? {
-        let rule = |place: RulePlace| &walked.set.chains[place.0].rules[place.1];
-        let site =
-            |place: RulePlace| Site { file: walked.set.file.clone(), line: rule(place).line };
-        let finding = Finding {
-            kind: FindingKind::Mergeable,
-            site: site(second),
-            what: format!(
-                "line {} could take its packets as well: {}",
-                rule(first).line,
-                rule(second).text
-            ),
-            advice: "make one rule of both, in the place of the first".to_owned(),
-            class: None,
-            others: vec![site(first)],
-        };
-        found.insert((second, finding.kind), finding);
-    }
-    Ok(found)
-}
-
-/// Does it do more than to decide and to count?
-fn has_effects(rule: &Rule) -> bool {
-    let does_more =
-        |statement: &Statement| matches!(statement, Statement::Log(_) | Statement::Limit(_));
-    rule.statements.iter().any(does_more)
-}
-
-/// A rule that no packet comes to, or none that it asks for.
-fn shadowed(
-    walked: &Walk<'_>,
-    place: RulePlace,
-    headers: &mut Headers,
-) -> Result<Finding, TooLarge> {
-    let rule = &walked.set.chains[place.0].rules[place.1];
-    let own = own(rule, place, headers)?;
-    let asks = own != headers.universe();
-    let site = Site { file: walked.set.file.clone(), line: rule.line };
-    let finding = |kind, what: String, advice: &str, class, others| Finding {
-        kind,
-        site,
-        what,
-        advice: advice.to_owned(),
-        class,
-        others,
-    };
-    if own.is_empty() {
-        let what = format!("no packet is as it asks: {}", rule.text);
-        return Ok(finding(
-            FindingKind::Impossible,
-            what,
-            "correct what it asks, or take it out",
-            None,
-            Vec::new(),
-        ));
-    }
-    let mut takers = Vec::new();
-    let mut is_contradicted = false;
-    for (other, seen) in &walked.seen {
-        let earlier = &walked.set.chains[other.0].rules[other.1];
-        let decides = earlier.verdict().is_some_and(|verdict| !leads_on(verdict));
-        if *other == place || !decides || headers.bdd.and(seen.taken, own)?.is_empty() {
-            continue;
-        }
-        // Who asks for all packets means the rest of them.
-        is_contradicted |= asks && ends(earlier) != ends(rule);
-        takers.push(earlier);
-    }
-    let lines: Vec<String> =
-        takers.iter().take(TOLD_MAX).map(|rule| rule.line.to_string()).collect();
-    let more = if takers.len() > TOLD_MAX { " and others" } else { "" };
-    let before = match lines.as_slice() {
-        [] => "the rules before it".to_owned(),
-        [one] => format!("line {one}"),
-        several => format!("lines {}{more}", several.join(", ")),
-    };
-    let what =
-        format!("it takes no packet, since {before} took all that it asks for: {}", rule.text);
-    let others = takers.into_iter().take(TOLD_MAX);
-    let others =
-        others.map(|rule| Site { file: walked.set.file.clone(), line: rule.line }).collect();
-    let class = headers.in_words(own);
-    Ok(match is_contradicted {
-        true => finding(
-            FindingKind::Contradicted,
-            what,
-            "put it before them, or take it out",
-            class,
-            others,
-        ),
-        false => finding(FindingKind::Shadowed, what, "take it out", class, others),
-    })
-}
-
-/// Does a packet that it takes end?
-fn ends(rule: &Rule) -> bool {
-    rule.verdicts().any(|verdict| matches!(verdict, Verdict::Drop | Verdict::Reject(_)))
-}
-
-const fn leads_on(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Jump(_) | Verdict::Goto(_) | Verdict::Return)
 }

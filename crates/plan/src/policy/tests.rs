@@ -1,7 +1,7 @@
 //! Rules against a reader of one packet after the other, and what is told of them.
 
 use super::bdd::Set;
-use super::decision::{RulePlace, Walk, own, subjects, walk};
+use super::decision::{AllStand, RulePlace, Walk, own, subjects, walk};
 use super::finding::{Finding, FindingKind};
 use super::headers::Headers;
 use super::rule_sets::analyse;
@@ -160,10 +160,10 @@ proptest! {
     fn rules_are_analysed_as_packets_meet_them(rules in prop::collection::vec(any_rule(), 1..14)) {
         let set = read(&rules.join("\n"));
         let (walk, mut headers) = walked(&set);
-        let decision = walk.decide(&mut headers, &mut |_, _, _, _| Ok(false)).expect("small");
+        let decision = walk.decide(&mut headers, &mut AllStand).expect("small");
         let ended = decision.ended(&mut headers).expect("small");
         let analysed = analyse(&set).expect("small");
-        let mut taking = BTreeSet::new();
+        let (mut taking, mut entered) = (BTreeSet::new(), BTreeSet::new());
         for packet in all_packets() {
             let has = |set: Set| headers.has_packet(set, |subject| packet.value(subject));
             prop_assert!(has(headers.universe()), "{packet:?}");
@@ -175,13 +175,14 @@ proptest! {
                 let is_taken = seen.iter().any(|(other, takes)| other == place && *takes);
                 prop_assert_eq!((has(own.reaching), has(own.taken)), (comes, is_taken), "{:?} {:?}", packet, place);
             }
+            entered.extend(seen.iter().map(|(place, _)| place.0));
             taking.extend(seen.into_iter().filter(|(_, takes)| *takes).map(|(place, _)| place));
             let shorter = passes(&set, packet, &analysed.needless, &mut |_, _| {});
             prop_assert_eq!(shorter, is_passed, "without {:?}: {:?}", analysed.needless, packet);
         }
         let told = analysed.findings.iter().filter(|finding| is_empty(finding));
         let told: BTreeSet<u32> = told.map(|finding| finding.site.line).collect();
-        let empty: BTreeSet<u32> = walk.seen.keys().filter(|place| !taking.contains(*place))
+        let empty: BTreeSet<u32> = walk.seen.keys().filter(|place| !taking.contains(*place) && entered.contains(&place.0))
             .map(|place| set.chains[place.0].rules[place.1].line).collect();
         prop_assert_eq!(told, empty);
         for finding in analysed.findings.iter().filter(|finding| finding.kind == FindingKind::Mergeable) {
@@ -353,7 +354,7 @@ fn an_ids_before_a_firewall_looks_at_what_is_dropped() {
     );
     let (drops, looks) = (
         Profile { drops: true, ..Profile::IDENTITY },
-        Profile { has_effects: true, ..Profile::IDENTITY },
+        Profile { has_effects: true, effects_are_sums: false, ..Profile::IDENTITY },
     );
     let found = of_chain(&[("ids", &ids, looks), ("edge", &edge, drops)]);
     assert_eq!(found.len(), 1, "{found:?}");
@@ -382,11 +383,14 @@ fn an_ids_before_a_firewall_looks_at_what_is_dropped() {
 #[test]
 fn a_firewall_behind_a_nat_that_names_inside_addresses_is_told() {
     let edge = ReadRules::Filter(vec![read(
-        "-A FORWARD -s 10.0.1.0/24 -p tcp -j DROP\n-A FORWARD -s 203.0.113.4/32 -p udp -j DROP",
+        // The last one keeps packets inside that go there: destinations are as they were.
+        "-A FORWARD -s 10.0.1.0/24 -p tcp -j DROP\n-A FORWARD -s 203.0.113.4/32 -p udp -j DROP\n\
+         -A FORWARD -d 10.0.0.0/8 -j REJECT",
     )]);
     let nat = translation("{masquerade: [10.0.0.0/16], pool: [203.0.113.4]}");
     let writes = Profile { writes: FieldSet::EMPTY.with(Field::Source), ..Profile::IDENTITY };
-    let drops = Profile { drops: true, ..Profile::IDENTITY };
+    let reads = FieldSet::EMPTY.with(Field::Source);
+    let drops = Profile { reads, drops: true, ..Profile::IDENTITY };
     let found = of_chain(&[("nat", &nat, writes), ("edge", &edge, drops)]);
     let told: Vec<(FindingKind, u32)> =
         found.iter().map(|finding| (finding.kind, finding.site.line)).collect();
@@ -399,6 +403,7 @@ fn drops_behind_functions_without_a_trace_could_be_made_before_them() {
     let edge = ReadRules::Filter(vec![read("-A FORWARD -p udp -j DROP")]);
     let plain = ReadRules::Opaque;
     let drops = Profile { drops: true, ..Profile::IDENTITY };
+    let remembers = Profile { has_effects: true, effects_are_sums: false, ..Profile::IDENTITY };
     let counts = Profile { has_effects: true, ..Profile::IDENTITY };
     let found = of_chain(&[("work", &plain, Profile::IDENTITY), ("edge", &edge, drops)]);
     assert_eq!(
@@ -406,7 +411,14 @@ fn drops_behind_functions_without_a_trace_could_be_made_before_them() {
         [FindingKind::EarlyDrop]
     );
     assert_eq!(found[0].class.as_deref(), Some("udp"));
-    assert_eq!(of_chain(&[("flows", &plain, counts), ("edge", &edge, drops)]), []);
+    assert_eq!(of_chain(&[("flows", &plain, remembers), ("edge", &edge, drops)]), []);
+    // A marker counts, and may write what the firewall does not read.
+    let marks = Profile { writes: FieldSet::EMPTY.with(Field::Dscp), ..counts };
+    let reads = Profile { reads: FieldSet::EMPTY.with(Field::Dscp), ..drops };
+    assert_eq!(of_chain(&[("marks", &plain, marks), ("edge", &edge, drops)]).len(), 1);
+    assert_eq!(of_chain(&[("marks", &plain, marks), ("edge", &edge, reads)]), []);
+    // A firewall that gets copies drops nothing.
+    assert_eq!(of_chain(&[("work", &plain, counts), ("edge", &edge, counts)]), []);
 }
 
 fn any_cube() -> impl Strategy<Value = Cube> {
@@ -472,4 +484,140 @@ fn pairs_of_rules_that_meet_are_counted_once() {
     );
     assert_eq!(super::meetings(&edge, &edge).map(|met| (met.pairs, met.is_exact)), Some((2, true)));
     assert_eq!(super::meetings(&web, &ReadRules::Opaque), None);
+}
+
+/// What rules do that are led to, and what else is done with packets, counts.
+#[test]
+fn what_a_chain_does_belongs_to_who_leads_there() {
+    let log = "-A side -j LOG --log-prefix ssh\n-A FORWARD -p tcp -m tcp --dport 22 -j side";
+    assert_eq!(kinds(log), []);
+    let deeper = "-A deep -m limit --limit 5/s -j LOG\n-A side -j deep\n-A FORWARD -p tcp -m tcp --dport 22 -j side";
+    assert_eq!(kinds(deeper), []);
+    // A chain that drops, and one that does not.
+    let (drop, lead) = (
+        "-A FORWARD -p udp -m udp --dport 80 -j DROP",
+        "-A FORWARD -s 10.0.0.0/8 -p udp -m udp --dport 80 -j side",
+    );
+    assert_eq!(kinds(&["-A side -j DROP", drop, lead].join("\n")), [(FindingKind::Shadowed, 7)]);
+    let accept = "-A FORWARD -p udp -m udp --dport 80 -j ACCEPT";
+    let last = "-A FORWARD -p udp -j DROP";
+    assert_eq!(
+        kinds(&["-A side -j DROP", accept, lead, last].join("\n")),
+        [(FindingKind::Contradicted, 7)]
+    );
+    let back = "-A side -s 10.0.0.0/8 -j RETURN\n-A side -s 10.1.0.0/16 -j DROP\n-A side -j DROP\n-A FORWARD -p udp -j side";
+    assert_eq!(kinds(back), [(FindingKind::Contradicted, 6)]);
+}
+
+/// A rule is contradicted when none of its packets meets with what it wants, and told who took them before.
+#[test]
+fn a_duplicate_is_no_contradiction() {
+    let invalid = "-A FORWARD -m conntrack --ctstate INVALID -j DROP";
+    let web = "-A FORWARD -p tcp -m tcp --dport 80 -j ACCEPT";
+    let again = "-A FORWARD -s 10.0.0.0/8 -p tcp -m tcp --dport 80 -j ACCEPT";
+    let rest = "-A FORWARD -j DROP";
+    assert_eq!(kinds(&[invalid, web, again, rest].join("\n")), [(FindingKind::Shadowed, 7)]);
+    // Who comes behind has taken nothing of it.
+    let user = "-A side -p tcp -m tcp --dport 80 -j ACCEPT\n-A side -p tcp -m tcp --dport 80 -m length --length 40:100 -j ACCEPT";
+    let set = read(
+        &[user, "-A FORWARD -s 10.0.0.0/8 -j side", "-A FORWARD -p tcp -m tcp --dport 80 -j DROP"]
+            .join("\n"),
+    );
+    let found = analyse(&set).expect("small").findings;
+    let shadowed =
+        found.iter().find(|finding| finding.kind == FindingKind::Shadowed).expect("told");
+    assert_eq!((shadowed.site.line, shadowed.others.len(), shadowed.others[0].line), (6, 1, 5));
+}
+
+/// Rules of nftables for both versions: `what` are the expressions of each.
+fn nft(rules: &[String]) -> RuleSet {
+    let chain = r#"{"chain": {"family": "inet", "table": "f", "name": "fwd", "type": "filter", "hook": "forward", "prio": 0, "policy": "drop"}}"#;
+    let rule = |what: &String| {
+        format!(
+            r#"{{"rule": {{"family": "inet", "table": "f", "chain": "fwd", "expr": [{what}]}}}}"#
+        )
+    };
+    let rules: Vec<String> = rules.iter().map(rule).collect();
+    let text = format!(
+        "{{\"nftables\": [\n{{\"table\": {{\"family\": \"inet\", \"name\": \"f\"}}}},\n{chain},\n{}\n]}}",
+        rules.join(",\n")
+    );
+    let options = ReadOptions { file: "edge.json".into(), ..ReadOptions::default() };
+    catena_rules::nft::read(&text, &options).expect("rules")
+}
+
+#[test]
+fn rules_for_both_versions_go_for_both_or_for_none() {
+    let from = |protocol: &str, address: &str, length: u8| {
+        format!(
+            r#"{{"match": {{"op": "==", "left": {{"payload": {{"protocol": "{protocol}", "field": "saddr"}}}}, "right": {{"prefix": {{"addr": "{address}", "len": {length}}}}}}}}}"#
+        )
+    };
+    let to = |port: u16| {
+        format!(
+            r#"{{"match": {{"op": "==", "left": {{"payload": {{"protocol": "tcp", "field": "dport"}}}}, "right": {port}}}}}"#
+        )
+    };
+    let of = |version: &str| {
+        format!(
+            r#"{{"match": {{"op": "==", "left": {{"meta": {{"key": "nfproto"}}}}, "right": "{version}"}}}}"#
+        )
+    };
+    let (accept, drop) = (r#"{"accept": null}"#, r#"{"drop": null}"#);
+    let found = |rules: &[String]| {
+        let findings = analyse(&nft(rules)).expect("small").findings;
+        findings.into_iter().map(|finding| (finding.kind, finding.what)).collect::<Vec<_>>()
+    };
+    let kinds =
+        |rules: &[String]| found(rules).into_iter().map(|(kind, _)| kind).collect::<Vec<_>>();
+    // What is of one version is impossible in the other.
+    let lost = [
+        format!("{}, {accept}", from("ip", "10.0.0.0", 8)),
+        format!("{}, {drop}", from("ip", "10.1.0.0", 16)),
+        format!("{}, {accept}", from("ip6", "fd00::", 8)),
+        format!("{}, {drop}", from("ip6", "fd00::", 16)),
+    ];
+    assert_eq!(kinds(&lost), [FindingKind::Contradicted; 2]);
+    // Dropped in one version, and there already in the other: none of it happens.
+    let kept = [
+        format!("{}, {}, {drop}", of("ipv4"), to(80)),
+        format!("{}, {}, {accept}", of("ipv6"), to(80)),
+        format!("{}, {accept}", to(80)),
+    ];
+    assert_eq!(kinds(&kept), [FindingKind::Redundant, FindingKind::Shadowed]);
+    // Two that could be one in IPv4 alone: in IPv6 another one gets between.
+    let apart = [
+        format!("{}, {accept}", to(80)),
+        format!("{}, {}, {accept}", of("ipv4"), to(82)),
+        format!("{}, {}, {drop}", from("ip6", "fd00::", 8), to(81)),
+        format!("{}, {accept}", to(82)),
+        format!("{}, {accept}", to(81)),
+    ];
+    assert!(
+        !found(&apart)
+            .iter()
+            .any(|(kind, what)| *kind == FindingKind::Mergeable && what.contains("line 4")),
+        "{:?}",
+        found(&apart)
+    );
+}
+
+#[test]
+fn chains_that_lead_into_one_another_without_end_are_refused() {
+    let chains: Vec<String> = (0..14).map(|at| format!(":c{at} - [0:0]")).collect();
+    let mut rules = Vec::new();
+    for at in 0..13 {
+        rules.extend(
+            (0..3).map(|port| format!("-A c{at} -p tcp -m tcp --dport {port} -j c{}", at + 1)),
+        );
+    }
+    rules.push("-A c13 -p udp -j DROP\n-A FORWARD -j c0".to_owned());
+    let text = format!(
+        "*filter\n:FORWARD ACCEPT [0:0]\n{}\n{}\nCOMMIT\n",
+        chains.join("\n"),
+        rules.join("\n")
+    );
+    let options = ReadOptions { file: "deep.iptables".into(), ..ReadOptions::default() };
+    let Ok(set) = iptables::read(&text, Families::V4, &options) else { return };
+    assert!(analyse(&set).is_err());
 }
