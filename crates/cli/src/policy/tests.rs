@@ -166,7 +166,7 @@ chains:
         let PolicyCommand::Analyze(arguments) = &line.command else { panic!("analyze") };
         json!(arguments.report().unwrap())
     };
-    let told = report(&[&web, &edge]);
+    let told = report(&[&web, &edge, "-o", "json"]);
     assert_eq!(told["meetings"][0]["pairs"], 2, "{told}");
     assert_eq!(told["functions"][&edge], json!({"rules": 3, "needless": 1}));
     assert!(analysed(&["absent.iptables"]).unwrap_err().contains("cannot be read"));

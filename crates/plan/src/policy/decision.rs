@@ -339,8 +339,8 @@ pub(crate) trait Judge {
         headers: &mut Headers,
     ) -> Result<bool, TooLarge>;
 
-    /// Of one that was left out: what would become of packets that come to it, and what becomes of those that come to its
-    /// chain.
+    /// Of one that was left out: what would become of packets that come to it, and what becomes of those that come to
+    /// its chain.
     fn settle(
         &mut self,
         place: RulePlace,

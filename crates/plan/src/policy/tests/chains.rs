@@ -1,0 +1,124 @@
+//! What rules of several functions say together.
+
+use super::super::finding::{Finding, FindingKind};
+use super::super::{ChainFunction, MeetingRules, analyse_chain, meetings};
+use super::read;
+use catena_model::profile::{FieldSet, Profile};
+use catena_rules::ReadRules;
+use catena_rules::options::ReadOptions;
+use catena_wire::field::Field;
+
+/// What is read of an ids and a nat.
+fn inspection(text: &str) -> ReadRules {
+    let options = ReadOptions { file: "web.rules".into(), ..ReadOptions::default() };
+    ReadRules::Inspection(
+        catena_rules::snort::read(text, &std::collections::BTreeMap::new(), &options)
+            .expect("rules"),
+    )
+}
+
+fn translation(text: &str) -> ReadRules {
+    ReadRules::Translation(catena_rules::nat::read(text, "nat.yaml").expect("configuration"))
+}
+
+fn of_chain(functions: &[(&str, &ReadRules, Profile)]) -> Vec<Finding> {
+    let functions: Vec<ChainFunction<'_>> = functions
+        .iter()
+        .map(|(name, rules, profile)| ChainFunction { name, rules, profile: *profile })
+        .collect();
+    analyse_chain("web", &functions).expect("small")
+}
+
+/// The second anomaly of the paper's Table I: alerts about what a firewall behind would drop.
+#[test]
+fn an_ids_before_a_firewall_looks_at_what_is_dropped() {
+    let edge =
+        ReadRules::Filter(vec![read("-A FORWARD -d 10.1.0.0/24 -p tcp -m tcp --dport 80 -j DROP")]);
+    let ids = inspection(
+        "alert tcp any any -> 10.1.0.0/16 80 (msg:\"a\"; content:\"x\"; sid:1;)\n\
+         alert tcp any any -> any 443 (msg:\"b\"; content:\"x\"; sid:2;)\n",
+    );
+    let (drops, looks) = (
+        Profile { drops: true, ..Profile::IDENTITY },
+        Profile { has_effects: true, effects_are_sums: false, ..Profile::IDENTITY },
+    );
+    let found = of_chain(&[("ids", &ids, looks), ("edge", &edge, drops)]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    let found = &found[0];
+    assert_eq!(
+        (found.kind, found.site.to_string()),
+        (FindingKind::InspectedThenDropped, "web.rules line 1".into())
+    );
+    assert_eq!(found.class.as_deref(), Some("tcp, ip.dst 10.1.0.0/24, l4.dport 80"));
+    assert_eq!(
+        found.others.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["edge.iptables line 5"]
+    );
+    assert!(found.what.contains("by 1 of its 2 rules"), "{}", found.what);
+    assert_eq!(of_chain(&[("edge", &edge, drops), ("ids", &ids, looks)]), []);
+    // What a balancer between them makes of addresses, this does not know.
+    let rewrites =
+        Profile { writes: FieldSet::EMPTY.with(Field::Destination), ..Profile::IDENTITY };
+    let lb = ReadRules::Opaque;
+    assert_eq!(
+        of_chain(&[("ids", &ids, looks), ("lb", &lb, rewrites), ("edge", &edge, drops)]),
+        []
+    );
+}
+
+#[test]
+fn a_firewall_behind_a_nat_that_names_inside_addresses_is_told() {
+    let edge = ReadRules::Filter(vec![read(
+        // The last one keeps packets inside that go there: destinations are as they were.
+        "-A FORWARD -s 10.0.1.0/24 -p tcp -j DROP\n-A FORWARD -s 203.0.113.4/32 -p udp -j DROP\n\
+         -A FORWARD -d 10.0.0.0/8 -j REJECT",
+    )]);
+    let nat = translation("{masquerade: [10.0.0.0/16], pool: [203.0.113.4]}");
+    let writes = Profile { writes: FieldSet::EMPTY.with(Field::Source), ..Profile::IDENTITY };
+    let reads = FieldSet::EMPTY.with(Field::Source);
+    let drops = Profile { reads, drops: true, ..Profile::IDENTITY };
+    let found = of_chain(&[("nat", &nat, writes), ("edge", &edge, drops)]);
+    let told: Vec<(FindingKind, u32)> =
+        found.iter().map(|finding| (finding.kind, finding.site.line)).collect();
+    assert_eq!(told, [(FindingKind::TranslatedBefore, 5)]);
+    assert_eq!(of_chain(&[("edge", &edge, drops), ("nat", &nat, writes)]), []);
+}
+
+#[test]
+fn drops_behind_functions_without_a_trace_could_be_made_before_them() {
+    let edge = ReadRules::Filter(vec![read("-A FORWARD -p udp -j DROP")]);
+    let plain = ReadRules::Opaque;
+    let drops = Profile { drops: true, ..Profile::IDENTITY };
+    let remembers = Profile { has_effects: true, effects_are_sums: false, ..Profile::IDENTITY };
+    let counts = Profile { has_effects: true, ..Profile::IDENTITY };
+    let found = of_chain(&[("work", &plain, Profile::IDENTITY), ("edge", &edge, drops)]);
+    assert_eq!(
+        found.iter().map(|finding| finding.kind).collect::<Vec<_>>(),
+        [FindingKind::EarlyDrop]
+    );
+    assert_eq!(found[0].class.as_deref(), Some("udp"));
+    assert_eq!(of_chain(&[("flows", &plain, remembers), ("edge", &edge, drops)]), []);
+    // A marker counts, and may write what the firewall does not read.
+    let marks = Profile { writes: FieldSet::EMPTY.with(Field::Dscp), ..counts };
+    let reads = Profile { reads: FieldSet::EMPTY.with(Field::Dscp), ..drops };
+    assert_eq!(of_chain(&[("marks", &plain, marks), ("edge", &edge, drops)]).len(), 1);
+    assert_eq!(of_chain(&[("marks", &plain, marks), ("edge", &edge, reads)]), []);
+    // A firewall that gets copies drops nothing.
+    assert_eq!(of_chain(&[("work", &plain, counts), ("edge", &edge, counts)]), []);
+}
+
+#[test]
+fn pairs_of_rules_that_meet_are_counted_once() {
+    let edge = ReadRules::Filter(vec![read(
+        "-A FORWARD -p tcp -m multiport --dports 80,443 -j DROP\n-A FORWARD -p udp -j DROP",
+    )]);
+    let web = inspection(
+        "alert tcp any any -> any [80,443] (content:\"x\"; sid:1;)\n\
+         alert udp any any <> any 53 (content:\"x\"; sid:2;)\n\
+         alert tcp any any -> any 22 (content:\"x\"; sid:3;)\n",
+    );
+    // What an ids asks of contents may keep them apart.
+    assert_eq!(meetings(&web, &edge), Some(MeetingRules { pairs: 2, is_exact: false }));
+    assert_eq!(meetings(&edge, &edge).map(|met| (met.pairs, met.is_exact)), Some((2, true)));
+    assert_eq!(meetings(&web, &ReadRules::Opaque), None);
+}
