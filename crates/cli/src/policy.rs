@@ -17,7 +17,8 @@ pub(crate) enum PolicyCommand {
     /// Which functions may work on a packet side by side, for each ordered pair, and why.
     ///
     /// Of a document's functions as they are configured there, with the stages of its chains; of profiles in a file; or
-    /// of the kinds that come with Catena, each with a configuration that uses most of it.
+    /// of the kinds that come with Catena, each with a configuration that uses most of it, and of four that are only
+    /// declared (*): nothing runs beside others by these.
     Pairs(PairsArguments),
     /// What is wrong with rules, alone and with those of the other functions of their chains: rules that take no
     /// packet, that could go or be put together, and functions in the wrong order.
@@ -61,7 +62,10 @@ impl PairsArguments {
         let (members, chains) = match (&self.file, &self.profiles) {
             (Some(file), _) => members::of_document(file)?,
             (None, Some(file)) => (members::of_profiles(file)?, Vec::new()),
-            (None, None) => (members::of_kinds()?, Vec::new()),
+            (None, None) => {
+                let all = members::of_kinds()?.into_iter().chain(members::of_declared()?);
+                (all.collect(), Vec::new())
+            }
         };
         let staged: Vec<Staged> = chains.into_iter().flat_map(both_ways).collect();
         tell(self.output, &told(&members, &staged), |is_wide| {

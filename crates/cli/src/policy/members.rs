@@ -17,6 +17,9 @@ use std::path::Path;
 /// Kinds that come with Catena, each with a configuration that uses most of it.
 const KINDS: &str = include_str!("kinds.json");
 
+/// Profiles of kinds that do not come with it, each with a star behind its name.
+const DECLARED: &str = include_str!("declared.json");
+
 #[derive(Deserialize)]
 struct Kind {
     name: String,
@@ -39,6 +42,12 @@ pub(super) fn of_kinds() -> Result<Vec<StageMember>, Failure> {
         Ok(StageMember { profile: profile(&name, &configuration)?, name })
     });
     members.collect()
+}
+
+/// Those that the papers have and Catena does not run: their profiles are declared, and held against no code.
+pub(super) fn of_declared() -> Result<Vec<StageMember>, Failure> {
+    let profiles: Profiles = serde_json::from_str(DECLARED)?;
+    Ok(profiles.members()?)
 }
 
 /// Those of a file of profiles.

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 fn kinds_are_judged_by_profiles_that_their_harness_has_held() {
     let members = members::of_kinds().unwrap();
     assert!(members.iter().all(|member| member.profile.is_verified));
+    let declared = members::of_declared().unwrap();
+    assert!(declared.len() == 4 && declared.iter().all(|member| member.name.ends_with('*')));
     let judged: BTreeMap<(&str, &str), String> = pairs(&members)
         .map(|(a, b, verdict)| ((a.name.as_str(), b.name.as_str()), letter(&verdict)))
         .collect();
