@@ -21,22 +21,31 @@ pub(crate) enum End {
 }
 
 /// What becomes of packets: those that end, each in one way; the others pass.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Decision(Vec<(End, Set)>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Decision {
+    ends: Vec<(End, Set)>,
+    /// Packets that leave something behind on their way: a line, a token that is gone, a count for its own sake.
+    pub(crate) traced: Set,
+}
 
 impl Decision {
+    /// All pass.
+    const fn pass() -> Self {
+        Self { ends: Vec::new(), traced: Set::NONE }
+    }
+
     /// Packets that end.
     pub(crate) fn ended(&self, headers: &mut Headers) -> Result<Set, TooLarge> {
-        self.0.iter().try_fold(Set::NONE, |all, (_, set)| headers.bdd.or(all, *set))
+        self.ends.iter().try_fold(Set::NONE, |all, (_, set)| headers.bdd.or(all, *set))
     }
 
     /// All end so.
     fn all(end: End) -> Self {
-        Self(vec![(end, Set::ALL)])
+        Self { ends: vec![(end, Set::ALL)], traced: Set::NONE }
     }
 
     fn of(&self, end: End) -> Set {
-        self.0.iter().find(|(own, _)| *own == end).map_or(Set::NONE, |(_, set)| *set)
+        self.ends.iter().find(|(own, _)| *own == end).map_or(Set::NONE, |(_, set)| *set)
     }
 
     /// This where `condition` holds, and else the other.
@@ -49,8 +58,13 @@ impl Decision {
         if condition == Set::ALL {
             return Ok(self.clone());
         }
-        let mut ends: Vec<End> = self.0.iter().map(|(end, _)| *end).collect();
-        ends.extend(other.0.iter().map(|(end, _)| *end).filter(|end| self.of(*end) == Set::NONE));
+        let traced = headers.bdd.and(condition, self.traced)?;
+        let others = headers.bdd.and(!condition, other.traced)?;
+        let traced = headers.bdd.or(traced, others)?;
+        let mut ends: Vec<End> = self.ends.iter().map(|(end, _)| *end).collect();
+        ends.extend(
+            other.ends.iter().map(|(end, _)| *end).filter(|end| self.of(*end) == Set::NONE),
+        );
         let mut chosen = Vec::with_capacity(ends.len());
         for end in ends {
             let mine = headers.bdd.and(condition, self.of(end))?;
@@ -60,7 +74,7 @@ impl Decision {
                 chosen.push((end, set));
             }
         }
-        Ok(Self(chosen))
+        Ok(Self { ends: chosen, traced })
     }
 
     /// Of some packets, those of which this says something else than the other.
@@ -71,7 +85,7 @@ impl Decision {
         headers: &mut Headers,
     ) -> Result<Set, TooLarge> {
         let mut differing = Set::NONE;
-        for (end, _) in self.0.iter().chain(&other.0) {
+        for (end, _) in self.ends.iter().chain(&other.ends) {
             let mine = headers.bdd.and(packets, self.of(*end))?;
             let others = headers.bdd.and(packets, other.of(*end))?;
             for (a, b) in [(mine, others), (others, mine)] {
@@ -245,7 +259,7 @@ impl Walk<'_> {
         headers: &mut Headers,
         judge: &mut dyn Judge,
     ) -> Result<Decision, TooLarge> {
-        let mut decision = Decision::default();
+        let mut decision = Decision::pass();
         for base in self.set.bases.iter().rev().filter(|base| base.families.has(self.is_v6)) {
             let fallen = match base.policy {
                 Policy::Accept => decision.clone(),
@@ -273,10 +287,16 @@ impl Walk<'_> {
             for statement in rule.statements.iter().rev() {
                 if let Some(asked) = asked(statement, number((at, place)), headers)? {
                     behind = headers.bdd.and(behind, asked)?;
-                    continue;
+                    if !matches!(statement, Statement::Limit(_)) {
+                        continue;
+                    }
                 }
                 with = with.choose(behind, &next, headers)?;
                 behind = Set::ALL;
+                let is_silent = rule.verdicts().next().is_none();
+                if matches!(statement, Statement::Log(_) | Statement::Limit(_)) || is_silent {
+                    with.traced = Set::ALL;
+                }
                 with = match statement {
                     Statement::Verdict(verdict) => {
                         self.decide_verdict(*verdict, (accepted, &next, fallen), headers, judge)?
@@ -365,35 +385,6 @@ impl Judge for AllStand {
     fn settle(&mut self, _: RulePlace, _: [&Decision; 2], _: &mut Headers) -> Result<(), TooLarge> {
         Ok(())
     }
-}
-
-/// Chains whose rules write lines, take tokens or count what they do not decide about, or lead to such.
-pub(crate) fn effectful(chains: &[Chain]) -> BTreeSet<ChainIndex> {
-    let does_more = |rule: &Rule| {
-        let has_own =
-            |statement: &Statement| matches!(statement, Statement::Log(_) | Statement::Limit(_));
-        rule.verdicts().next().is_none() || rule.statements.iter().any(has_own)
-    };
-    let own = chains.iter().enumerate().filter(|(_, chain)| chain.rules.iter().any(does_more));
-    let mut found: BTreeSet<ChainIndex> = own.map(|(at, _)| at).collect();
-    loop {
-        let leads = |chain: &Chain| chain.rules.iter().any(|rule| leads_to(rule, &found));
-        let new = |(at, chain): &(usize, &Chain)| !found.contains(at) && leads(chain);
-        let new: Vec<ChainIndex> =
-            chains.iter().enumerate().filter(new).map(|(at, _)| at).collect();
-        if new.is_empty() {
-            return found;
-        }
-        found.extend(new);
-    }
-}
-
-/// Does a rule lead to one of these chains?
-pub(crate) fn leads_to(rule: &Rule, chains: &BTreeSet<ChainIndex>) -> bool {
-    rule.verdicts().any(|verdict| match verdict {
-        Verdict::Jump(chain) | Verdict::Goto(chain) => chains.contains(&chain),
-        _ => false,
-    })
 }
 
 /// Chains that packets come to by more than one way.

@@ -3,13 +3,11 @@
 //! Knows what packets make of rules. Refuses to change them.
 
 use super::bdd::{Set, TooLarge};
-use super::decision::{
-    Decision, Judge, RulePlace, Seen, Walk, effectful, leads_to, own, shared, subjects, walk,
-};
+use super::decision::{Decision, Judge, RulePlace, Seen, Walk, own, shared, subjects, walk};
 use super::finding::{Finding, FindingKind, Site};
 use super::headers::Headers;
 use super::merge::mergeable;
-use catena_rules::rule_set::{ChainIndex, Rule, RuleSet, Statement, Verdict};
+use catena_rules::rule_set::{ChainIndex, Rule, RuleSet, Verdict};
 use catena_rules::{Lint, LintKind, Skipped};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,7 +78,6 @@ struct Looker<'w> {
     may_go: &'w BTreeSet<RulePlace>,
     /// Chains that more than one way leads to: what is behind them differs.
     shared: BTreeSet<ChainIndex>,
-    effectful: BTreeSet<ChainIndex>,
     found: BTreeSet<RulePlace>,
     /// Of those that take nothing, those some of whose packets meet with what they want all the same.
     served: BTreeSet<RulePlace>,
@@ -90,15 +87,7 @@ impl<'w> Looker<'w> {
     fn new(walk: &'w Walk<'w>, may_go: &'w BTreeSet<RulePlace>) -> Self {
         let chains = &walk.set.chains;
         let (found, served) = (BTreeSet::new(), BTreeSet::new());
-        Self { walk, may_go, shared: shared(chains), effectful: effectful(chains), found, served }
-    }
-
-    /// Does a rule do more than to decide, and to count what it decides about?
-    fn has_effects(&self, rule: &Rule) -> bool {
-        let has_own =
-            |statement: &Statement| matches!(statement, Statement::Log(_) | Statement::Limit(_));
-        let is_silent = rule.verdicts().next().is_none();
-        is_silent || rule.statements.iter().any(has_own) || leads_to(rule, &self.effectful)
+        Self { walk, may_go, shared: shared(chains), found, served }
     }
 }
 
@@ -116,10 +105,11 @@ impl Judge for Looker<'_> {
         if !self.may_go.contains(&place) || !comes {
             return Ok(false);
         }
-        let rule = rule_at(self.walk.set, place);
+        // Whoever leaves something behind, here or behind it, would leave something else.
+        let traced = headers.bdd.or(with.traced, without.traced)?;
         let is_needless = seen.taken.is_empty()
             || !self.shared.contains(&place.0)
-                && !self.has_effects(rule)
+                && headers.bdd.and(traced, seen.taken)?.is_empty()
                 && with.differing(without, seen.taken, headers)?.is_empty();
         if is_needless {
             self.found.insert(place);

@@ -378,6 +378,19 @@ fn what_a_chain_does_belongs_to_who_leads_there() {
     assert_eq!(kinds(log), []);
     let deeper = "-A deep -m limit --limit 5/s -j LOG\n-A side -j deep\n-A FORWARD -p tcp -m tcp --dport 22 -j side";
     assert_eq!(kinds(deeper), []);
+    // Packets that a rule keeps from being logged, or from taking a token that others need.
+    let kept = "-A FORWARD -s 10.0.0.0/8 -p tcp -j ACCEPT";
+    let log = "-A FORWARD -p tcp -j LOG --log-prefix rest";
+    assert_eq!(kinds(&[kept, log].join("\n")), []);
+    let token = "-A FORWARD -p tcp -m limit --limit 5/s -j ACCEPT";
+    let wider = "-A FORWARD -s 10.0.0.0/7 -p tcp -j ACCEPT";
+    let drop = "-A FORWARD -p tcp -j DROP";
+    assert_eq!(kinds(&[kept, wider, drop].join("\n")), [(FindingKind::Redundant, 5)]);
+    assert_eq!(kinds(&[kept, token, wider, drop].join("\n")), []);
+    assert_eq!(
+        kinds(&[kept, "-A FORWARD -p udp -j LOG"].join("\n")),
+        [(FindingKind::Redundant, 5)]
+    );
     // A chain that drops, and one that does not.
     let (drop, lead) = (
         "-A FORWARD -p udp -m udp --dport 80 -j DROP",
