@@ -101,7 +101,7 @@ pub fn analyse_chain(
 
 /// Pairs of rules, one of each function, that some packet meets both of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MeetingRules {
+pub struct OverlappingRules {
     /// How many, as far as protocol, addresses and ports go.
     pub pairs: usize,
     /// Do the rules ask for nothing else, that might keep some of them apart?
@@ -109,11 +109,11 @@ pub struct MeetingRules {
 }
 
 /// Pairs of cubes that are held against each other at once: a bit each.
-const MEETINGS_MAX: usize = 1 << 30;
+const OVERLAPS_MAX: usize = 1 << 30;
 
 /// How often rules of two functions meet; none: rules of one are not known, or both have too many.
 #[must_use]
-pub fn meetings(first: &ReadRules, second: &ReadRules) -> Option<MeetingRules> {
+pub fn overlaps(first: &ReadRules, second: &ReadRules) -> Option<OverlappingRules> {
     let mut is_exact = true;
     // Of each rule of the first, those of the second that it meets in one version or the other.
     let mut met: Vec<BTreeSet<usize>> = Vec::new();
@@ -122,16 +122,16 @@ pub fn meetings(first: &ReadRules, second: &ReadRules) -> Option<MeetingRules> {
         is_exact &= first.iter().chain(&second).all(|cubes| cubes.exactness == Exactness::Exact);
         let (rules, cubes) = numbered(&first);
         let (others, other_cubes) = numbered(&second);
-        if cubes.len().saturating_mul(other_cubes.len()) > MEETINGS_MAX {
+        if cubes.len().saturating_mul(other_cubes.len()) > OVERLAPS_MAX {
             return None;
         }
-        let meetings = sweep::Meetings::of(&cubes, &other_cubes);
+        let overlaps = sweep::OverlapRows::of(&cubes, &other_cubes);
         met.resize_with(first.len().max(met.len()), BTreeSet::new);
         for (row, rule) in rules.iter().enumerate() {
-            met[*rule].extend(meetings.row(row).map(|other| others[other]));
+            met[*rule].extend(overlaps.row(row).map(|other| others[other]));
         }
     }
-    Some(MeetingRules { pairs: met.iter().map(BTreeSet::len).sum(), is_exact })
+    Some(OverlappingRules { pairs: met.iter().map(BTreeSet::len).sum(), is_exact })
 }
 
 /// Cubes of all rules, each with the number of its rule.

@@ -8,7 +8,7 @@ use crate::nf_ids::named_value;
 use crate::output::{Format, say, tell};
 use catena_model::profile::Profile;
 use catena_plan::policy::{
-    Analysis, ChainFunction, Finding, Severity, analyse_chain, analyse_rules, meetings,
+    Analysis, ChainFunction, Finding, Severity, analyse_chain, analyse_rules, overlaps,
 };
 use catena_rules::rule_set::Families;
 use catena_rules::{ReadOptions, ReadRules, RuleError, Side, snort};
@@ -66,7 +66,7 @@ struct Size {
 pub(super) struct Report {
     pub(super) findings: Vec<Told>,
     functions: BTreeMap<String, Size>,
-    meetings: Vec<Met>,
+    overlaps: Vec<Met>,
     /// Functions whose rules are not known.
     unknown: BTreeSet<String>,
 }
@@ -113,13 +113,13 @@ impl AnalyzeArguments {
             });
             let members: Vec<ChainFunction<'_>> = members.collect();
             if self.output != Format::Table {
-                met.extend(meetings_of(&chain.name, &members));
+                met.extend(overlaps_of(&chain.name, &members));
             }
             let found = analyse_chain(&chain.name, &members)?;
             findings.extend(found.into_iter().map(|finding| told(&chain.name, finding)));
         }
         findings.sort_by_key(|told| told.severity);
-        Ok(Report { findings, functions, meetings: met, unknown })
+        Ok(Report { findings, functions, overlaps: met, unknown })
     }
 
     /// Rule sets as a chain of functions, each called by its file.
@@ -172,12 +172,12 @@ fn told(of: &str, finding: Finding) -> Told {
 }
 
 /// How often rules of a chain's functions meet, of each pair whose rules are known.
-fn meetings_of(chain: &str, members: &[ChainFunction<'_>]) -> Vec<Met> {
+fn overlaps_of(chain: &str, members: &[ChainFunction<'_>]) -> Vec<Met> {
     let pairs = members.iter().enumerate().flat_map(|(at, first)| {
         members.get(at + 1..).unwrap_or_default().iter().map(move |second| (first, second))
     });
     let met = pairs.filter_map(|(first, second)| {
-        let met = meetings(first.rules, second.rules)?;
+        let met = overlaps(first.rules, second.rules)?;
         let [first, second] = [first, second].map(|one| one.name.to_owned());
         Some(Met { chain: chain.to_owned(), first, second, pairs: met.pairs, exact: met.is_exact })
     });
@@ -203,10 +203,10 @@ fn show(report: &Report, is_wide: bool) {
     for (name, size) in report.functions.iter().filter(|(_, size)| size.needless > 0) {
         say!("{name}: {} of {} rules could go", size.needless, size.rules);
     }
-    for met in report.meetings.iter().filter(|_| is_wide) {
+    for met in report.overlaps.iter().filter(|_| is_wide) {
         let most = if met.exact { "" } else { "at most " };
         say!(
-            "{}: rules of {} and {} meet in {most}{} pairs",
+            "{}: rules of {} and {} overlap in {most}{} pairs",
             met.chain,
             met.first,
             met.second,

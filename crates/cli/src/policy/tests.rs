@@ -169,7 +169,7 @@ chains:
         json!(arguments.report().unwrap())
     };
     let told = report(&[&web, &edge, "-o", "json"]);
-    assert_eq!(told["meetings"][0]["pairs"], 2, "{told}");
+    assert_eq!(told["overlaps"][0]["pairs"], 2, "{told}");
     assert_eq!(told["functions"][&edge], json!({"rules": 3, "needless": 1}));
     assert!(analysed(&["absent.iptables"]).unwrap_err().contains("cannot be read"));
 }

@@ -10,15 +10,6 @@ use catena_wire::field::Field;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// States of connections, those first that people think of first.
-const STATES: [(ConnectionState, &str); 5] = [
-    (ConnectionState::New, "NEW"),
-    (ConnectionState::Established, "ESTABLISHED"),
-    (ConnectionState::Related, "RELATED"),
-    (ConnectionState::Untracked, "UNTRACKED"),
-    (ConnectionState::Invalid, "INVALID"),
-];
-
 const ICMP: u128 = 1;
 const TCP: u128 = 6;
 const UDP: u128 = 17;
@@ -121,7 +112,7 @@ impl Headers {
     fn limit_to_packets(&mut self) -> Result<(), TooLarge> {
         if let Some(block) = self.blocks.get(&Subject::State).copied() {
             let mut states = Set::NONE;
-            for (state, _) in STATES {
+            for (state, _) in ConnectionState::ALL {
                 let value = state as u128;
                 let one = self.range(block, Range::one(value))?;
                 states = self.bdd.or(states, one)?;
@@ -332,7 +323,9 @@ impl Headers {
         };
         // Those whose connection may be in any state, or else the first state that some are in.
         let (mut in_any, mut first) = (Set::ALL, None);
-        for (state, name) in STATES {
+        let states = ConnectionState::ALL.into_iter();
+        // INVALID, which is first there, people think of last.
+        for (state, name) in states.clone().skip(1).chain(states.take(1)) {
             let mut of_state = packets;
             for bit in 0..block.bits {
                 let variable = block.first + block.bits - 1 - bit;

@@ -1,6 +1,6 @@
 //! Which rules of one function meet which of another: ranges of five fields, held against each other all at once.
 //!
-//! Knows ranges. Refuses to know what follows from a meeting.
+//! Knows ranges. Refuses to know what follows from an overlap.
 
 use catena_rules::condition::{Condition, Range, Subject, Test};
 use catena_rules::exactness::Exactness;
@@ -39,18 +39,18 @@ impl Cube {
     }
 
     /// Is a packet in both?
-    pub(super) fn meets(&self, other: &Self) -> bool {
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).all(|(a, b)| a.first <= b.last && b.first <= a.last)
     }
 }
 
 /// Which of some cubes meet which of others: a row of bits for each of the first.
-pub(super) struct Meetings {
+pub(super) struct OverlapRows {
     rows: Vec<u64>,
     words: usize,
 }
 
-impl Meetings {
+impl OverlapRows {
     /// All of them: for each field, the first ones are gone through in the order of their ends, and those of the others
     /// that begin behind one, or end before it, are cleared from its row.
     pub(super) fn of(first: &[Cube], second: &[Cube]) -> Self {
@@ -80,7 +80,7 @@ impl Meetings {
         self.rows.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// Those of the second that one of the first meets, by their places.
+    /// Those of the second that one of the first overlaps, by their places.
     pub(super) fn row(&self, first: usize) -> impl Iterator<Item = usize> {
         let words = self.rows.get(first * self.words..(first + 1) * self.words).unwrap_or_default();
         words.iter().enumerate().flat_map(|(at, word)| {

@@ -8,7 +8,7 @@ use super::decision::{AllStand, RulePlace, Walk, own, subjects, walk};
 use super::finding::{Finding, FindingKind};
 use super::headers::Headers;
 use super::rule_sets::analyse;
-use super::sweep::{Cube, Meetings, of_rule};
+use super::sweep::{Cube, OverlapRows, of_rule};
 use catena_rules::ReadRules;
 use catena_rules::condition::{Range, Subject, Test};
 use catena_rules::exactness::Exactness;
@@ -332,17 +332,17 @@ fn any_cube() -> impl Strategy<Value = Cube> {
 }
 
 proptest! {
-    /// All meetings at once are those of each pair.
+    /// All overlaps at once are those of each pair.
     #[test]
-    fn meetings_are_those_of_each_pair(
+    fn overlaps_are_those_of_each_pair(
         first in prop::collection::vec(any_cube(), 0..90),
         second in prop::collection::vec(any_cube(), 0..150),
     ) {
-        let met = Meetings::of(&first, &second);
+        let met = OverlapRows::of(&first, &second);
         let mut count = 0;
         for (row, a) in first.iter().enumerate() {
             let one_by_one: Vec<usize> =
-                second.iter().enumerate().filter(|(_, b)| a.meets(b)).map(|(at, _)| at).collect();
+                second.iter().enumerate().filter(|(_, b)| a.overlaps(b)).map(|(at, _)| at).collect();
             count += one_by_one.len() as u64;
             prop_assert_eq!(met.row(row).collect::<Vec<_>>(), one_by_one);
         }
@@ -351,7 +351,7 @@ proptest! {
 
     /// Rules meet by ranges exactly where they do by diagrams.
     #[test]
-    fn rules_meet_by_ranges_as_by_diagrams(rules in prop::collection::vec(any_rule(), 2..10)) {
+    fn rules_overlap_by_ranges_as_by_diagrams(rules in prop::collection::vec(any_rule(), 2..10)) {
         let set = read(&rules.join("\n"));
         let mut headers = Headers::new(false, &subjects(&set)).expect("small");
         let mut known = Vec::new();
@@ -363,7 +363,7 @@ proptest! {
         }
         for (a, cubes_a) in &known {
             for (b, cubes_b) in &known {
-                let by_ranges = Meetings::of(cubes_a, cubes_b).count() > 0;
+                let by_ranges = OverlapRows::of(cubes_a, cubes_b).count() > 0;
                 let by_diagrams = !headers.bdd.and(*a, *b).expect("small").is_empty();
                 prop_assert_eq!(by_ranges, by_diagrams);
             }

@@ -1,7 +1,7 @@
 //! What rules of several functions say together.
 
 use super::super::finding::{Finding, FindingKind};
-use super::super::{ChainFunction, MeetingRules, analyse_chain, meetings};
+use super::super::{ChainFunction, OverlappingRules, analyse_chain, overlaps};
 use super::read;
 use catena_model::profile::{FieldSet, Profile};
 use catena_rules::ReadRules;
@@ -108,7 +108,7 @@ fn drops_behind_functions_without_a_trace_could_be_made_before_them() {
 }
 
 #[test]
-fn pairs_of_rules_that_meet_are_counted_once() {
+fn pairs_of_rules_that_overlap_are_counted_once() {
     let edge = ReadRules::Filter(vec![read(
         "-A FORWARD -p tcp -m multiport --dports 80,443 -j DROP\n-A FORWARD -p udp -j DROP",
     )]);
@@ -118,7 +118,7 @@ fn pairs_of_rules_that_meet_are_counted_once() {
          alert tcp any any -> any 22 (content:\"x\"; sid:3;)\n",
     );
     // What an ids asks of contents may keep them apart.
-    assert_eq!(meetings(&web, &edge), Some(MeetingRules { pairs: 2, is_exact: false }));
-    assert_eq!(meetings(&edge, &edge).map(|met| (met.pairs, met.is_exact)), Some((2, true)));
-    assert_eq!(meetings(&web, &ReadRules::Opaque), None);
+    assert_eq!(overlaps(&web, &edge), Some(OverlappingRules { pairs: 2, is_exact: false }));
+    assert_eq!(overlaps(&edge, &edge).map(|met| (met.pairs, met.is_exact)), Some((2, true)));
+    assert_eq!(overlaps(&web, &ReadRules::Opaque), None);
 }
