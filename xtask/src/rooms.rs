@@ -15,6 +15,7 @@ const ENGINE: &[&str] = &[
     "vector",
     "tables",
     "account",
+    "stage",
     "state",
     "action",
     "transit",

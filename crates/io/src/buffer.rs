@@ -195,6 +195,11 @@ impl BufferPool {
         self.free.push(buffer.memory);
     }
 
+    /// So many buffers of this pool will not come back: others may be made in their place.
+    pub fn write_off(&mut self, buffers: usize) {
+        self.unmade = (self.unmade + buffers).min(self.capacity.saturating_sub(self.free.len()));
+    }
+
     /// Buffers that can be taken now.
     #[must_use]
     pub fn free(&self) -> usize {

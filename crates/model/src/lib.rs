@@ -25,6 +25,7 @@ pub mod limits;
 pub mod losses;
 mod merging;
 pub mod openflow;
+pub mod parallelism;
 pub mod placement;
 pub mod preview;
 pub mod profile;

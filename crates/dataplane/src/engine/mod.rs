@@ -17,6 +17,7 @@ mod fast_path;
 mod following;
 mod hellos;
 mod inquiring;
+mod lending;
 mod observe;
 mod offload;
 mod offloading;
@@ -24,6 +25,7 @@ mod packet;
 mod probing;
 mod rehearsal;
 mod setting_up;
+mod stage;
 mod stages;
 mod state;
 mod tables;
@@ -42,6 +44,7 @@ pub use offload::{HandOver, KernelPort, Losses, OffloadTables, Passed};
 pub(crate) use packet::trim_front;
 pub use packet::{Origin, Packet, PortSlot};
 pub use rehearsal::{Rehearsal, Way};
+pub use stage::{Answer, Call, Form, Lanes};
 pub use state::function_messages::FunctionMessage;
 pub(crate) use state::function_messages::MessageRoom;
 pub use state::function_state::{RememberedState, StateChange};
@@ -527,6 +530,9 @@ impl Engine {
         self.fragments.end_overdue(now_ns, &mut self.counters, pool);
         // Before the kernel's: it shall not go on with who is found dead now.
         let health_ns = self.health.tick(now_ns, &mut self.due);
+        if self.functions.is_elapse_due(now_ns) {
+            self.settle_lent(now_ns, pool, out);
+        }
         let functions_ns = self.functions.elapse(now_ns);
         self.inquire(now_ns, pool, out);
         let kernel_ns = self.tick_kernel_path(now_ns);

@@ -21,6 +21,7 @@ impl Engine {
         pool: &mut BufferPool,
         out: &mut Output,
     ) {
+        self.settle_lent(now_ns, pool, out);
         let mut notes = Vec::new();
         let passing = Passing {
             trace: Trace::listening(&mut notes),

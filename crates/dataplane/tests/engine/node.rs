@@ -18,6 +18,8 @@ pub(crate) struct Node {
     pub(crate) pool: BufferPool,
     pub(crate) inbox: Vec<Packet>,
     pub(crate) links: Arc<LinkBoard>,
+    /// Packets that it takes before it looks whether threads have answered.
+    pub(crate) at_once: usize,
 }
 
 impl Node {
@@ -43,7 +45,8 @@ impl Node {
             Engine::new(config)
         };
         let engines = (0..engines).map(engine).collect();
-        Self { engines, pool: BufferPool::new(buffers), inbox: Vec::new(), links }
+        let (pool, inbox) = (BufferPool::new(buffers), Vec::new());
+        Self { engines, pool, inbox, links, at_once: usize::MAX }
     }
 
     /// The one that is asked what all of them know.
@@ -92,6 +95,11 @@ impl Node {
         CheckQuestion::Inject { seal, port, frames }
     }
 
+    /// Is there nothing to be done at it?
+    pub(crate) fn is_idle(&self) -> bool {
+        self.inbox.is_empty() && !self.engines.iter().any(Engine::is_lending)
+    }
+
     /// What waits in its engines.
     pub(crate) fn waiting(&self) -> u64 {
         self.engines.iter().map(waiting).sum()
@@ -112,10 +120,11 @@ impl Node {
         self.inbox.push(Packet::from_port(slot, buffer));
     }
 
-    /// Takes what is in the inbox apart by the engines that decide it.
+    /// Takes what is in the inbox apart by the engines that decide it, as many as it takes at once.
     pub(crate) fn shares(&mut self) -> Vec<Vec<Packet>> {
         let mut shares: Vec<Vec<Packet>> = self.engines.iter().map(|_| Vec::new()).collect();
-        for packet in std::mem::take(&mut self.inbox) {
+        let rest = self.inbox.split_off(self.at_once.min(self.inbox.len()));
+        for packet in std::mem::replace(&mut self.inbox, rest) {
             // What any engine may decide: here always another than the one that is asked about all else.
             let decider = self.first().decider(&packet, self.engines.len());
             shares[decider.unwrap_or(self.engines.len() - 1)].push(packet);
@@ -128,5 +137,5 @@ impl Node {
 /// way is flushed.
 pub(crate) fn waiting(engine: &Engine) -> u64 {
     let waits = engine.fragments_waiting() + engine.setups_waiting() + engine.flushes_waiting();
-    waits as u64
+    waits as u64 + engine.lent_packets()
 }

@@ -35,6 +35,9 @@ const ROUNDS_MAX: usize = 400;
 /// How often the shell tells the time, at least.
 const TICK_MS: u64 = 10;
 
+/// So much later than packets have come functions are heard that threads are asked for.
+const ANSWERED_LATER_NS: u64 = 3_000_000;
+
 /// A frame as a port saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
@@ -193,12 +196,12 @@ impl Rig {
     /// Drives all nodes until nothing moves any more, then checks the counters.
     pub(crate) fn run(&mut self) {
         for _ in 0..ROUNDS_MAX {
-            if self.nodes.iter().all(|node| node.inbox.is_empty()) {
+            if self.nodes.iter().all(Node::is_idle) {
                 self.check();
                 return;
             }
             for node in 0..self.nodes.len() {
-                self.step(node);
+                self.step_once(node);
             }
         }
         panic!("packets go round in circles: {:#?}", flat(&self.counters()));
@@ -251,12 +254,23 @@ impl Rig {
         counters.map(|instance| (instance.name, instance.health)).collect()
     }
 
-    fn step(&mut self, number: usize) {
+    pub(crate) fn step_once(&mut self, number: usize) {
         let shares = self.nodes[number].shares();
         for (engine, mut share) in shares.into_iter().enumerate() {
             let mut out = Output::default();
             let Node { engines, pool, .. } = &mut self.nodes[number];
             engines[engine].forward(self.now_ns, &mut share, pool, &mut out);
+            self.deliver((number, engine), out);
+            self.take_answers((number, engine));
+        }
+    }
+
+    /// Goes on with what threads have said of packets that are lent to them, a while after these came.
+    pub(crate) fn take_answers(&mut self, (number, engine): (usize, usize)) {
+        let Node { engines, pool, .. } = &mut self.nodes[number];
+        if engines[engine].is_lending() {
+            let mut out = Output::default();
+            engines[engine].take_answers(self.now_ns + ANSWERED_LATER_NS, pool, &mut out);
             self.deliver((number, engine), out);
         }
     }

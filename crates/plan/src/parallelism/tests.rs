@@ -4,6 +4,8 @@ mod toys;
 
 use super::document::short_name;
 use super::*;
+use catena_model::profile::{FieldSet, Profile, StateScope};
+use catena_wire::field::Field;
 use proptest::prelude::*;
 use serde::Deserialize;
 use std::collections::BTreeMap;

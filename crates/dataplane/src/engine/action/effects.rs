@@ -101,6 +101,11 @@ impl<'t> Trace<'t> {
         Self(Some(notes))
     }
 
+    /// Does anybody listen?
+    pub(crate) const fn is_listened_to(&self) -> bool {
+        self.0.is_some()
+    }
+
     #[inline]
     pub(crate) fn note(&mut self, copy: u16, effect: impl FnOnce() -> Effect) {
         if let Some(notes) = &mut self.0 {

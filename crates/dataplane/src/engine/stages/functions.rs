@@ -4,13 +4,14 @@
 //!
 //! Nothing is remembered of a packet that is asked about: it has never left.
 
-use super::{forwarder, inquiries, segmentation};
+use super::{forwarder, inquiries, segmentation, side_by_side};
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
 use crate::engine::action::effects::Effect;
 use crate::engine::action::execute::address;
 use crate::engine::encap;
 use crate::engine::packet::parse;
+use crate::engine::stage::{Met, ask_safely, direction, packet, upper};
 use crate::engine::state::affinity::FlowAffinity;
 use crate::engine::state::functions::{Functions, Running};
 use crate::engine::tables::Tables;
@@ -21,16 +22,18 @@ use catena_io::Offload;
 use catena_model::DropReason;
 use catena_model::account::{Created, Volume};
 use catena_model::program::PROXY_MAC;
+use catena_nf::Function;
 use catena_nf::bucket::ICMP_ERRORS;
 use catena_nf::carry_out;
 use catena_nf::function::Answer;
 use catena_nf::outcome::{
     DropCause, Generated, GeneratedKind, Outcomes, Part, Patch, Verdict as Says,
 };
-use catena_nf::packet::{Direction, Metadata, Packet, Time};
-use catena_wire::field::{Field, UpperChecksum};
+use catena_nf::packet::{Metadata, Time};
+use catena_wire::field::Field;
 use catena_wire::frame::{FrameView, Network};
 use catena_wire::segment::complete_checksum;
+use std::ops::Range;
 
 /// How functions are reached.
 pub(crate) enum Access<'f> {
@@ -67,33 +70,28 @@ fn ask(vector: &mut Vec<Work>, access: &mut Access<'_>, context: &mut Context<'_
         }
         Access::Asked(_) => Default::default(),
     };
-    prepare(vector, access, &mut room, context);
     let mut from = 0;
     while let Some(ahead) = vector.get(from..).and_then(|rest| rest.iter().position(is_inside)) {
         let start = from + ahead;
         let Step::Inside(first) = vector[start].step else { break };
         let is_with = |work: &&Work| match work.step {
-            Step::Inside(other) => other.is_asked_with(&first),
+            Step::Inside(other) => go_the_same_way(&other, &first, context),
             _ => false,
         };
-        let end = start + vector[start..].iter().take_while(is_with).count();
-        match access {
-            // A probe finds the way through functions, and is none of their affairs.
-            _ if context.is_probe => {
-                for work in &mut vector[start..end] {
-                    tell(work, Vec::new, (None, || false), context);
-                    pass(work, context);
-                }
-            }
-            Access::Live(functions) => {
-                let batch = Batch { works: &mut vector[start..end], first, made: &mut made };
-                decide(batch, functions, context);
-            }
-            Access::Asked(functions) => {
-                vector[start..end].iter_mut().for_each(|work| rehearse(work, functions, context));
-            }
+        let mut run = start..start + vector[start..].iter().take_while(is_with).count();
+        if let Access::Live(functions) = access
+            && side_by_side::is_lent(&first, functions, context)
+        {
+            from = side_by_side::lend(vector, run, functions, &mut room, context);
+            continue;
         }
-        from = end;
+        // Through all functions of their hop before anybody behind them meets one: whoever asks them in another form
+        // lets them meet packets in this order, too.
+        while vector[run.clone()].iter().any(is_inside) {
+            run = prepare(vector, run, access, &mut room, context);
+            ask_once(&mut vector[run.clone()], access, &mut made, context);
+        }
+        from = run.end;
     }
     vector.append(&mut made);
     if let Access::Live(functions) = access {
@@ -102,35 +100,96 @@ fn ask(vector: &mut Vec<Work>, access: &mut Access<'_>, context: &mut Context<'_
     true
 }
 
-/// Makes packets what their functions take: as on the wire, where they want that. What is no IP is asked nobody about.
+/// Asks the functions about packets that go the same way, each the one that it is at.
+fn ask_once(
+    works: &mut [Work],
+    access: &mut Access<'_>,
+    made: &mut Vec<Work>,
+    context: &mut Context<'_>,
+) {
+    let is_inside = |work: &Work| matches!(work.step, Step::Inside(_));
+    for works in works.chunk_by_mut(|one, other| is_inside(one) == is_inside(other)) {
+        let Some(Step::Inside(first)) = works.first().map(|work| work.step) else { continue };
+        match access {
+            // A probe finds the way through functions, and is none of their affairs.
+            _ if context.is_probe => {
+                for work in works {
+                    tell(work, Vec::new, (None, || false), context);
+                    pass(work, context);
+                }
+            }
+            Access::Live(functions) => decide(Batch { works, first, made }, functions, context),
+            Access::Asked(functions) => {
+                works.iter_mut().for_each(|work| rehearse(work, functions, context));
+            }
+        }
+    }
+}
+
+/// Makes packets what the functions take that they are at: as on the wire, where they want that. What is no IP is asked
+/// nobody about. Answers where they are now.
 fn prepare(
     vector: &mut Vec<Work>,
+    run: Range<usize>,
     access: &Access<'_>,
     room: &mut Vec<Work>,
     context: &mut Context<'_>,
-) {
+) -> Range<usize> {
     let functions = match access {
         Access::Live(functions) => &**functions,
         Access::Asked(functions) => *functions,
     };
-    let mut index = 0;
-    while index < vector.len() {
-        let at = index;
-        index += 1;
-        let Step::Inside(visit) = vector[at].step else { continue };
-        if !matches!(vector[at].view.network, Network::Ipv4 | Network::Ipv6) {
-            while matches!(vector[at].step, Step::Inside(_)) {
-                pass(&mut vector[at], context);
+    let first = vector[run.clone()].iter().find_map(|work| match work.step {
+        Step::Inside(visit) => functions.get(visit.function),
+        _ => None,
+    });
+    let wants = Wants {
+        is_cut: first.is_some_and(Running::cuts),
+        is_closed: first.is_some_and(Running::closes),
+    };
+    wants.prepare(vector, run, room, context)
+}
+
+/// What packets must be like for who is asked about them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wants {
+    pub(super) is_cut: bool,
+    pub(super) is_closed: bool,
+}
+
+impl Wants {
+    /// Makes packets of a vector that are at functions so. Answers where they are now.
+    pub(super) fn prepare(
+        self,
+        vector: &mut Vec<Work>,
+        run: Range<usize>,
+        room: &mut Vec<Work>,
+        context: &mut Context<'_>,
+    ) -> Range<usize> {
+        let Range { start, mut end } = run;
+        let mut index = start;
+        while index < end {
+            let at = index;
+            index += 1;
+            if !matches!(vector[at].step, Step::Inside(_)) {
+                continue;
             }
-        } else if vector[at].buffer.offload.segmentation.is_some() {
-            if functions.get(visit.function).is_some_and(Running::cuts) {
-                index = at + segmentation::segment(vector, at, room, context, |_, _, _| {});
+            if !matches!(vector[at].view.network, Network::Ipv4 | Network::Ipv6) {
+                while matches!(vector[at].step, Step::Inside(_)) {
+                    pass(&mut vector[at], context);
+                }
+            } else if vector[at].buffer.offload.segmentation.is_some() {
+                if self.is_cut {
+                    let pieces = segmentation::segment(vector, at, room, context, |_, _, _| {});
+                    (index, end) = (at + pieces, end + pieces - 1);
+                }
+            } else if self.is_closed
+                && let Err(reason) = close(&mut vector[at])
+            {
+                vector[at].drop(reason);
             }
-        } else if functions.get(visit.function).is_some_and(Running::closes)
-            && let Err(reason) = close(&mut vector[at])
-        {
-            vector[at].drop(reason);
         }
+        start..end
     }
 }
 
@@ -145,34 +204,8 @@ fn close(work: &mut Work) -> Result<(), DropReason> {
     Ok(())
 }
 
-/// How the checksum of a packet's upper layer stands. In a tunnel of its sender's the open one is the inner packet's.
-fn upper(work: &Work) -> UpperChecksum {
-    let open = work.buffer.offload.checksum;
-    match open.filter(|open| work.view.l4_offset == Some(open.start)) {
-        Some(_) => UpperChecksum::Open,
-        None => UpperChecksum::Closed,
-    }
-}
-
-/// As the function sees it.
-fn packet(work: &Work) -> Packet<'_> {
-    let link_bytes = u64::from(work.view.l3_offset);
-    let wire_bytes = match work.buffer.offload.segmentation {
-        Some(_) => work.volume.bytes.saturating_sub(work.volume.packets * link_bytes),
-        None => u64::from(work.view.end).saturating_sub(link_bytes),
-    };
-    Packet {
-        frame: work.buffer.bytes(),
-        view: work.view,
-        upper: upper(work),
-        wire_packets: u32::try_from(work.volume.packets).unwrap_or(u32::MAX),
-        wire_bytes,
-        metadata: Metadata::default(),
-    }
-}
-
 /// The instance that a packet is at.
-fn instance<'t>(
+pub(super) fn instance<'t>(
     visit: &InsideVisit,
     context: &Context<'t>,
 ) -> Option<(&'t PathTable, &'t LocalInstance)> {
@@ -286,42 +319,69 @@ const fn reason_of(says: Says) -> Option<DropReason> {
 }
 
 /// Packets that are asked about together, and what is made because of them.
-struct Batch<'b> {
-    works: &'b mut [Work],
-    first: InsideVisit,
-    made: &'b mut Vec<Work>,
+pub(super) struct Batch<'b> {
+    pub(super) works: &'b mut [Work],
+    pub(super) first: InsideVisit,
+    pub(super) made: &'b mut Vec<Work>,
 }
 
 /// Asks a function, and does what it says.
 fn decide(batch: Batch<'_>, functions: &mut Functions, context: &mut Context<'_>) {
-    let Batch { works, first, made } = batch;
     let now = functions.time(context.now_ns);
-    let direction = first.direction();
-    let failed = |works: &mut [Work], context: &mut Context<'_>| {
-        works.iter_mut().for_each(|work| settle(work, Some(DropReason::FunctionFailed), context));
+    let way = direction(batch.first.is_backward);
+    let asked = batch.works.len();
+    let Some((running, mut asking)) = functions.parts(batch.first.function) else {
+        return fail(batch.works, context);
     };
-    let Some((running, mut asking)) = functions.parts(first.function) else {
-        return failed(works, context);
-    };
-    if direction == Direction::Forward && running.function.profile().generates {
-        running.note_path(context.tables.positions.id(first.position));
-    }
-    let asked = works.len();
-    let mut took_ns = None;
-    asking.ask(works.iter().map(packet), |packets, outcomes| {
+    let (mut took_ns, mut died) = (None, None);
+    asking.ask(batch.works.iter().map(packet), |packets, outcomes| {
         let began = context.meter.map(|meter| meter());
-        running.function.process(now, direction, packets, outcomes);
+        let ask = |function: &mut dyn Function| {
+            ask_safely(|| function.process(now, way, packets, outcomes))
+        };
+        let gone = || Some("nobody is there".to_owned());
+        died = running.function.with(ask).unwrap_or_else(gone);
         let ended = context.meter.map(|meter| meter());
         took_ns = ended.zip(began).map(|(ended, began)| ended.saturating_sub(began));
     });
     if let Some(took_ns) = took_ns {
-        time(works, took_ns, context);
+        asking.stage.note_cost(batch.first.function, took_ns);
+        time(batch.works, took_ns, context);
+    }
+    if let Some(why) = died {
+        let is_passed = running.revive(&why, asked);
+        return outlive(batch.works, is_passed, context);
     }
     if let Err(fault) = running.checked(asked, asking.outcomes, asking.messages) {
         tracing::error!(function = running.name(), "it breaks its profile: {fault}");
-        return failed(works, context);
+        return fail(batch.works, context);
     }
-    let outcomes = &*asking.outcomes;
+    carry_out(batch, running, asking.outcomes, context);
+}
+
+/// Packets end whose function gives no answer.
+pub(super) fn fail(works: &mut [Work], context: &mut Context<'_>) {
+    works.iter_mut().for_each(|work| settle(work, Some(DropReason::FunctionFailed), context));
+}
+
+/// Packets of which a function has died: `is_passed`, they pass it.
+pub(super) fn outlive(works: &mut [Work], is_passed: bool, context: &mut Context<'_>) {
+    if !is_passed {
+        return fail(works, context);
+    }
+    works.iter_mut().for_each(|work| settle(work, None, context));
+}
+
+/// Does what a function has said about packets, as far as they are still at it.
+pub(super) fn carry_out(
+    Batch { works, first, made }: Batch<'_>,
+    running: &mut Running,
+    outcomes: &Outcomes,
+    context: &mut Context<'_>,
+) {
+    if !first.is_backward && running.profile().generates {
+        running.note_path(context.tables.positions.id(first.position));
+    }
     generate(works, (running, outcomes), made, context);
     change(works, outcomes, context.tables.choice_seed);
     for (at, (work, says)) in works.iter_mut().zip(outcomes.verdicts()).enumerate() {
@@ -343,7 +403,7 @@ fn decide(batch: Batch<'_>, functions: &mut Functions, context: &mut Context<'_>
 }
 
 /// A call took so long: each packet in it has its share, on its path.
-fn time(works: &[Work], took_ns: u64, context: &mut Context<'_>) {
+pub(super) fn time(works: &[Work], took_ns: u64, context: &mut Context<'_>) {
     let packets = |works: &[Work]| works.iter().map(|work| work.volume.packets).sum::<u64>();
     let all = packets(works);
     let each_ns = took_ns.checked_div(all).unwrap_or(0);
@@ -363,18 +423,22 @@ fn time(works: &[Work], took_ns: u64, context: &mut Context<'_>) {
 
 /// Changes packets that go on: what a packet ends with needs no change. One that cannot be changed as it is said ends.
 fn change(works: &mut [Work], outcomes: &Outcomes, seed: u64) {
+    // Side by side with it, one before it may have ended a packet.
+    let is_at_it = |work: &&mut Work| matches!(work.step, Step::Inside(_));
     let goes_on = |at: u32| outcomes.verdicts().get(at as usize) == Some(&Says::Pass);
     let mut rest = outcomes.patches();
     while let Some((at, _)) = rest.first() {
         let count = rest.iter().take_while(|(other, _)| other == at).count();
         let (own, others) = rest.split_at(count);
         rest = others;
-        if let Some(work) = works.get_mut(*at as usize).filter(|_| goes_on(*at)) {
+        if let Some(work) =
+            works.get_mut(*at as usize).filter(|work| goes_on(*at) && is_at_it(work))
+        {
             patch(work, own.iter().map(|(_, patch)| patch), seed);
         }
     }
     for (at, place) in outcomes.replaced().iter().filter(|(at, _)| goes_on(*at)) {
-        if let Some(work) = works.get_mut(*at as usize) {
+        if let Some(work) = works.get_mut(*at as usize).filter(|work| is_at_it(work)) {
             replace(work, outcomes.bytes(place.clone()), seed);
         }
     }
@@ -466,7 +530,7 @@ fn make(
     context: &mut Context<'_>,
 ) -> Result<Work, DropReason> {
     // On its path it would be a packet that has never entered there; no kind makes any because of another.
-    if generated.direction == visit.direction() {
+    if generated.direction == direction(visit.is_backward) {
         return Err(DropReason::FunctionFailed);
     }
     let view = parse::parse_frame(frame)?;
@@ -508,8 +572,11 @@ fn rehearse(work: &mut Work, functions: &Functions, context: &mut Context<'_>) {
         return settle(work, Some(DropReason::FunctionFailed), context);
     };
     let now = functions.time(context.now_ns);
-    let Answer { verdict, patches, rules } =
-        running.function.ask(now, visit.direction(), &packet(work));
+    let way = direction(visit.is_backward);
+    let answer = running.function.look(|function| function.ask(now, way, &packet(work)));
+    let Some(Answer { verdict, patches, rules }) = answer else {
+        return settle(work, Some(DropReason::FunctionFailed), context);
+    };
     let ends = reason_of(verdict);
     if ends.is_none() && !patches.is_empty() {
         patch(work, &patches, context.tables.choice_seed);
@@ -521,14 +588,19 @@ fn rehearse(work: &mut Work, functions: &Functions, context: &mut Context<'_>) {
     }
 }
 
-impl InsideVisit {
-    /// Which way it goes through its function.
-    const fn direction(&self) -> Direction {
-        if self.is_backward { Direction::Backward } else { Direction::Forward }
-    }
+/// The functions of its hop that a packet is still to meet, the one that it is at first.
+pub(super) fn way(visit: &InsideVisit, context: &Context<'_>) -> impl Iterator<Item = Met> {
+    let path = context.tables.path(context.tables.positions.place(visit.position).path);
+    let locals = path.local_instances.get(visit.local as usize..).unwrap_or_default();
+    let behind = locals.iter().map_while(|local| local.next);
+    [visit.function].into_iter().chain(behind).map(|function| (function, visit.is_backward))
+}
 
-    /// Are both asked about at once?
-    fn is_asked_with(&self, other: &Self) -> bool {
-        (self.function, self.is_backward) == (other.function, other.is_backward)
-    }
+/// Do two packets meet the same functions, until they are behind their hop?
+fn go_the_same_way(one: &InsideVisit, other: &InsideVisit, context: &Context<'_>) -> bool {
+    let place = |visit: &InsideVisit| context.tables.positions.place(visit.position).path;
+    let is_at = |visit: &InsideVisit| (visit.function, visit.is_backward);
+    is_at(one) == is_at(other)
+        && ((place(one), one.local) == (place(other), other.local)
+            || way(one, context).eq(way(other, context)))
 }

@@ -20,6 +20,7 @@ mod segmentation;
 pub(crate) mod setup;
 pub(crate) mod shaping;
 pub(crate) mod shared_functions;
+pub(crate) mod side_by_side;
 pub(crate) mod slices;
 pub(crate) mod switch;
 pub(crate) mod tap;

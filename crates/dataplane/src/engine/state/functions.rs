@@ -3,6 +3,8 @@
 
 use super::function_messages::{FunctionMessage, FunctionMessages, Sender};
 use super::function_state::{HandOut, RememberedState, StateChange};
+use super::seat::Seat;
+use crate::engine::stage::{Form, LentFunction, Met, Stage, ask_safely, protects};
 use crate::engine::tables::bundles::{Bundle, Bundles};
 use crate::engine::vector::decision::Epoch;
 use crate::engine::vector::{InsideVisit, Work};
@@ -10,6 +12,7 @@ use catena_model::PathId;
 use catena_model::account::{FunctionCounters, MessageCounters, RuleHits};
 use catena_model::id::InstanceId;
 use catena_model::limits::FUNCTION_RULES_TOLD_MAX;
+use catena_model::profile::Profile;
 use catena_nf::bucket::{Bucket, ICMP_ERRORS};
 use catena_nf::function::StateEntry;
 use catena_nf::outcome::Outcomes;
@@ -27,11 +30,13 @@ pub(crate) struct Running {
     bundle: Arc<Bundle>,
     /// By which number packets name it.
     number: u32,
-    pub(crate) function: Box<dyn Function>,
+    pub(crate) function: Seat,
     /// ICMP errors that may still be made.
     pub(crate) errors: Bucket,
     pub(crate) errors_withheld: u64,
     pub(crate) events: u64,
+    /// How often it has died.
+    pub(crate) deaths: u64,
     messages: MessageCounters,
     /// The path that packets took through it last.
     pub(crate) taken: Option<PathId>,
@@ -44,10 +49,11 @@ impl Running {
         Some(Self {
             bundle: Arc::clone(bundle),
             number: 0,
-            function: bundle.take()?,
+            function: Seat::Here(bundle.take()?),
             errors: Bucket::new(&ICMP_ERRORS),
             errors_withheld: 0,
             events: 0,
+            deaths: 0,
             messages: MessageCounters::default(),
             taken: None,
             way: None,
@@ -70,14 +76,41 @@ impl Running {
         &self.bundle.name
     }
 
+    /// What it says of itself.
+    pub(crate) fn profile(&self) -> &Profile {
+        &self.bundle.profile
+    }
+
+    /// It has died, of a question or without a word: another value begins anew in its place. True: packets pass it
+    /// meanwhile, since it only looks on.
+    pub(crate) fn revive(&mut self, why: &str, packets: usize) -> bool {
+        let function = self.name();
+        tracing::error!(function, packets, "it has died, and begins anew: {why}");
+        if let Some(fresh) = self.bundle.take() {
+            self.function.replace(fresh);
+        }
+        self.deaths += 1;
+        !protects(self.profile())
+    }
+
+    /// Whoever has its value does not give it back: another takes its place.
+    pub(crate) fn abandon(&mut self) {
+        let function = self.name();
+        tracing::error!(function, "a thread does not come back from it, and it begins anew");
+        if let Some(fresh) = self.bundle.take() {
+            self.function = Seat::Here(fresh);
+        }
+        self.deaths += 1;
+    }
+
     /// Is each packet to be as on the wire?
     pub(crate) fn cuts(&self) -> bool {
-        self.function.profile().wants_wire_packets()
+        self.profile().wants_wire_packets()
     }
 
     /// Is its checksum to be finished, if it is no super-frame?
     pub(crate) fn closes(&self) -> bool {
-        self.function.profile().wants_checksums()
+        self.profile().wants_checksums()
     }
 
     /// Do these outcomes of so many packets keep to the profile? Counts what they tell, and takes their messages.
@@ -87,7 +120,13 @@ impl Running {
         outcomes: &Outcomes,
         messages: &mut FunctionMessages,
     ) -> Result<(), check::Fault> {
-        check::outcomes(self.function.profile(), asked, outcomes)?;
+        check::outcomes(self.profile(), asked, outcomes)?;
+        self.tell(outcomes, messages);
+        Ok(())
+    }
+
+    /// Counts what outcomes that keep to the profile tell, and takes their messages.
+    pub(crate) fn tell(&mut self, outcomes: &Outcomes, messages: &mut FunctionMessages) {
         self.events += outcomes.events().len() as u64;
         let sender = Sender {
             instance: self.bundle.key.0,
@@ -95,7 +134,6 @@ impl Running {
             counters: &mut self.messages,
         };
         messages.take_from(outcomes, sender);
-        Ok(())
     }
 
     fn is_of(&self, instance: InstanceId) -> bool {
@@ -106,7 +144,7 @@ impl Running {
     /// is answered.
     fn follow(&mut self, other: &mut Self, all: bool) -> Vec<StateEntry> {
         let mut entries: Vec<StateEntry> = Vec::new();
-        other.function.export(all, &mut entries);
+        other.function.with(|function| function.export(all, &mut entries));
         self.take_over(&entries);
         self.errors = other.errors.clone();
         self.errors_withheld = other.errors_withheld;
@@ -116,14 +154,17 @@ impl Running {
 
     /// Takes over what others know, which is then nothing to be told again. Answers how much of it.
     fn take_over(&mut self, entries: &[StateEntry]) -> usize {
-        let taken = self.function.import(entries);
-        self.function.export(false, &mut Vec::new());
-        taken
+        let taken = self.function.with(|function| {
+            let taken = function.import(entries);
+            function.export(false, &mut Vec::new());
+            taken
+        });
+        taken.unwrap_or_default()
     }
 
     fn export(&self) -> FunctionCounters {
         let mut counts = Vec::new();
-        self.function.report(&mut counts);
+        self.function.look(|function| function.report(&mut counts));
         let hits = (0..).zip(counts).filter(|(_, count)| count.packets > 0);
         let mut rules: Vec<RuleHits> = hits
             .map(|(number, count)| RuleHits {
@@ -148,7 +189,7 @@ impl Running {
 
     /// A rule in its writer's words.
     pub(crate) fn rule(&self, number: u32) -> String {
-        let words = self.function.rule_in_words(number);
+        let words = self.function.look(|function| function.rule_in_words(number)).flatten();
         words.unwrap_or_else(|| format!("rule {number}"))
     }
 }
@@ -168,6 +209,10 @@ pub(crate) struct Functions {
     /// What of functions' time was over when the engine's began.
     began_ns: u64,
     messages: FunctionMessages,
+    /// Those that threads ask.
+    pub(crate) stage: Stage,
+    /// Packets that have come out of it, on their way into the vector.
+    pub(crate) released: Vec<Work>,
     // Working memory, kept so that no batch allocates.
     outcomes: Outcomes,
     packets: Vec<Packet<'static>>,
@@ -204,6 +249,7 @@ impl Functions {
     /// Lines up with new tables: a function that stays goes on; one that comes takes over what its instance
     /// knows under another configuration.
     pub(crate) fn align(&mut self, bundles: &Bundles) {
+        self.take_back();
         let slots = bundles.slots();
         let mut left: Vec<(u32, Running)> = Vec::new();
         self.running.resize_with(self.running.len().max(slots.len()), || None);
@@ -265,6 +311,44 @@ impl Functions {
         let running = &self.running;
         self.hand_out.line_up(|id| running.iter().flatten().any(|one| one.is_of(*id)));
         self.note_siblings();
+        let running = &self.running;
+        let is_there = |number: u32| running.get(number as usize).is_some_and(Option::is_some);
+        self.stage.line_up(is_there);
+    }
+
+    /// All values are with the engine; one that is not given back begins anew.
+    fn take_back(&mut self) {
+        for running in self.running.iter_mut().flatten() {
+            if !running.function.take_back() {
+                running.abandon();
+            }
+        }
+    }
+
+    /// In which form packets that go this way are asked about.
+    pub(crate) fn form(&mut self, way: &[Met]) -> Form {
+        let Self { stage, running, .. } = self;
+        let one = |number: u32| running.get(number as usize).and_then(Option::as_ref);
+        stage.form(way, |number| one(number).map(|running| *running.profile()))
+    }
+
+    /// May functions be lent to threads? Not while several values of an instance work on one state.
+    pub(crate) fn may_lend(&self) -> bool {
+        self.stage.is_open() && self.newest.is_empty()
+    }
+
+    /// The function with a number as a thread reaches it.
+    pub(crate) fn lend(&mut self, number: u32) -> Option<LentFunction> {
+        self.running.get_mut(number as usize)?.as_mut().map(|running| running.function.lend())
+    }
+
+    /// A function, where its messages go, and what is lent.
+    pub(crate) fn running(
+        &mut self,
+        number: u32,
+    ) -> Option<(&mut Running, &mut FunctionMessages, &mut Stage)> {
+        let running = self.running.get_mut(number as usize)?.as_mut()?;
+        Some((running, &mut self.messages, &mut self.stage))
     }
 
     /// Which instances have several values, while a changed path comes and the former drains.
@@ -344,7 +428,10 @@ impl Functions {
         let Some(running) = values.pop() else { return self.hand_out.pass_over() };
         let mut entries = Vec::new();
         let portion = self.hand_out.portion(running.number);
-        let is_more = running.function.export_portion(portion, &mut entries);
+        let is_more =
+            running.function.with(|function| function.export_portion(portion, &mut entries));
+        // Whoever has it gives it back.
+        let Some(is_more) = is_more else { return };
         // What it has told is nothing that it would tell the others.
         for other in others {
             other.take_over(&entries);
@@ -372,8 +459,13 @@ impl Functions {
             self.catch_up(number);
         }
         let running = self.running.get_mut(number as usize)?.as_mut()?;
-        let Self { outcomes, packets, messages, .. } = self;
-        Some((running, Asking { outcomes, packets, messages }))
+        let Self { outcomes, packets, messages, stage, .. } = self;
+        Some((running, Asking { outcomes, packets, messages, stage }))
+    }
+
+    /// Will time pass for functions at this moment?
+    pub(crate) fn is_elapse_due(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.elapsed_ns) >= ELAPSE_NS
     }
 
     /// Lets time pass, and answers when it wants to be called again; none: there are no functions.
@@ -381,12 +473,22 @@ impl Functions {
         if self.is_empty() {
             return None;
         }
-        if now_ns.saturating_sub(self.elapsed_ns) >= ELAPSE_NS {
+        if self.is_elapse_due(now_ns) {
             self.elapsed_ns = now_ns;
             self.is_turn = true;
             let now = self.time(now_ns);
             for running in self.running.iter_mut().flatten() {
-                running.function.elapse(now, &mut self.outcomes);
+                let outcomes = &mut self.outcomes;
+                let ask =
+                    |function: &mut dyn Function| ask_safely(|| function.elapse(now, outcomes));
+                match running.function.with(ask) {
+                    Some(None) => {}
+                    Some(Some(why)) => {
+                        running.revive(&why, 0);
+                        continue;
+                    }
+                    None => continue,
+                }
                 if let Err(fault) = running.checked(0, &self.outcomes, &mut self.messages) {
                     tracing::error!(
                         function = running.bundle.name,
@@ -394,6 +496,7 @@ impl Functions {
                     );
                 }
             }
+            self.stage.look(now_ns);
         }
         Some(self.elapsed_ns + ELAPSE_NS)
     }
@@ -409,10 +512,12 @@ impl Functions {
         let asks = |running: &&mut Running| {
             let newest = newest.get(&running.bundle.key.0);
             let is_newest = newest.is_none_or(|newest| *newest == running.number);
-            is_newest && running.function.profile().generates
+            is_newest && running.profile().generates
         };
         for running in running.iter_mut().flatten().filter(asks) {
-            running.function.inquire(now, outcomes);
+            if running.function.with(|function| function.inquire(now, outcomes)).is_none() {
+                continue;
+            }
             match running.checked(0, outcomes, messages) {
                 Ok(()) => send(running, outcomes),
                 Err(fault) => {
@@ -438,6 +543,7 @@ pub(crate) struct Asking<'f> {
     pub(crate) outcomes: &'f mut Outcomes,
     packets: &'f mut Vec<Packet<'static>>,
     pub(crate) messages: &'f mut FunctionMessages,
+    pub(crate) stage: &'f mut Stage,
 }
 
 impl Asking<'_> {

@@ -21,5 +21,6 @@ pub(crate) mod port_rates;
 pub(crate) mod proxy_flows;
 pub(crate) mod rewrite;
 pub(crate) mod scheduler;
+pub(crate) mod seat;
 pub(crate) mod setups;
 pub(crate) mod visits;

@@ -4,7 +4,7 @@
 //! first, and in which order alerts are told, stays as it is without a second thought.
 
 use super::{Verdict, judge};
-use catena_model::profile::Profile;
+use crate::profile::Profile;
 
 /// A function of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]

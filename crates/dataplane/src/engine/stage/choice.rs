@@ -1,0 +1,192 @@
+//! Whether the functions of a hop are asked one after the other by the engine itself, one after the other by threads, or
+//! side by side by threads: by what each costs. Knows prices and queues of one server (specification of function
+//! parallelism, section 1.4); refuses to know who may stand beside whom.
+
+use std::ops::Range;
+
+/// A change must promise this share of the present delay at most: prices move, and forms shall not follow each move.
+const WORTH: f64 = 0.9;
+
+/// How the functions of a hop are asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Form {
+    /// By the engine itself, one after the other.
+    #[default]
+    Fuse,
+    /// By a thread each, one after the other.
+    Pipeline,
+    /// By a thread each, those of a stage side by side.
+    Fork,
+}
+
+impl Form {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Fuse, Self::Pipeline, Self::Fork];
+
+    /// Its word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fuse => "fuse",
+            Self::Pipeline => "pipeline",
+            Self::Fork => "fork",
+        }
+    }
+}
+
+/// What is known of the packets that take one way through a hop.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Price {
+    /// What each function costs for those that come together, in nanoseconds.
+    pub(crate) members_ns: Vec<f64>,
+    /// Which may be asked side by side.
+    pub(crate) stages: Vec<Range<usize>>,
+    /// How often packets come together, in a nanosecond.
+    pub(crate) rate: f64,
+}
+
+/// What threads there are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Threads {
+    pub(crate) count: usize,
+    /// What it costs to ask by one of them, in nanoseconds.
+    pub(crate) hop_ns: f64,
+}
+
+/// The mean time from entering to leaving, in nanoseconds, with a queue before each server; infinite: it would grow
+/// without end.
+pub(crate) fn delay_ns(price: &Price, form: Form, threads: Threads) -> f64 {
+    servers(price, form, threads).map(|served_ns| through(served_ns, price.rate)).sum()
+}
+
+fn through(served_ns: f64, rate: f64) -> f64 {
+    let load = rate * served_ns;
+    if load < 1.0 { served_ns / (1.0 - load) } else { f64::INFINITY }
+}
+
+/// What each server of a form takes.
+fn servers(price: &Price, form: Form, threads: Threads) -> impl Iterator<Item = f64> {
+    let Price { members_ns, stages, .. } = price;
+    let hop_ns = threads.hop_ns;
+    let fused = (form == Form::Fuse).then(|| members_ns.iter().sum());
+    let alone = (form == Form::Pipeline).then(|| members_ns.iter().map(move |ns| ns + hop_ns));
+    let beside = (form == Form::Fork).then(|| {
+        let of = |stage: &Range<usize>| members_ns.get(stage.clone()).unwrap_or_default();
+        stages.iter().map(move |stage| of(stage).iter().copied().fold(0.0, f64::max) + hop_ns)
+    });
+    fused.into_iter().chain(alone.into_iter().flatten()).chain(beside.into_iter().flatten())
+}
+
+/// The slowest server of a form, in nanoseconds.
+fn slowest_ns(price: &Price, form: Form, threads: Threads) -> f64 {
+    servers(price, form, threads).fold(0.0, f64::max)
+}
+
+/// Are there threads for it? A fork needs one for each function of its widest stage, and saves nothing without one.
+fn is_possible(prices: &[Price], form: Form, threads: Threads) -> bool {
+    let widest = prices.iter().flat_map(|price| &price.stages).map(Range::len).max().unwrap_or(0);
+    let longest = prices.iter().map(|price| price.members_ns.len()).max().unwrap_or(0);
+    match form {
+        Form::Fuse => true,
+        Form::Pipeline => threads.count >= 2 && longest >= 2,
+        Form::Fork => widest >= 2 && threads.count >= widest,
+    }
+}
+
+/// The form for ways that share functions, so that all have one form.
+pub(crate) fn choose(prices: &[Price], threads: Threads, now: Form) -> Form {
+    let rate: f64 = prices.iter().map(|price| price.rate).sum();
+    // Where nothing comes, what would come is as good as any other.
+    let weight = |price: &Price| if rate > 0.0 { price.rate / rate } else { 1.0 };
+    let cost = |form: Form| -> (f64, f64) {
+        let delay =
+            prices.iter().map(|price| weight(price) * delay_ns(price, form, threads)).sum::<f64>();
+        let slowest = prices.iter().map(|price| slowest_ns(price, form, threads));
+        (delay, slowest.fold(0.0, f64::max))
+    };
+    let possible = Form::ALL.into_iter().filter(|form| is_possible(prices, *form, threads));
+    let costs: Vec<(Form, (f64, f64))> = possible.map(|form| (form, cost(form))).collect();
+    // Where every queue grows, the one that grows slowest.
+    let better = |one: (f64, f64), other: (f64, f64)| match (one.0.is_finite(), other.0.is_finite())
+    {
+        (false, false) => one.1 < other.1 * WORTH,
+        (true, false) => true,
+        _ => one.0 < other.0 * WORTH,
+    };
+    let Some((_, present)) = costs.iter().find(|(form, _)| *form == now) else {
+        return Form::Fuse;
+    };
+    let worth = costs.iter().filter(|(_, cost)| better(*cost, *present));
+    let best = worth.min_by(|(_, one), (_, other)| {
+        one.0.total_cmp(&other.0).then_with(|| one.1.total_cmp(&other.1))
+    });
+    best.map_or(now, |(form, _)| *form)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THREADS: Threads = Threads { count: 4, hop_ns: 5_000.0 };
+
+    fn price(members_ns: &[f64], stages: &[Range<usize>], rate: f64) -> Price {
+        Price { members_ns: members_ns.to_vec(), stages: stages.to_vec(), rate }
+    }
+
+    #[test]
+    fn who_costs_less_than_a_hop_stays_with_the_engine() {
+        let cheap = price(&[300.0, 400.0], &[0..2], 1e-5);
+        for now in Form::ALL {
+            assert_eq!(choose(std::slice::from_ref(&cheap), THREADS, now), Form::Fuse);
+        }
+    }
+
+    #[test]
+    fn four_that_take_a_millisecond_are_asked_side_by_side() {
+        let heavy = price(&[1e6; 4], &[0..4], 0.1e-6);
+        assert_eq!(choose(std::slice::from_ref(&heavy), THREADS, Form::Fuse), Form::Fork);
+        // Of three threads nobody can ask four at once.
+        let few = Threads { count: 3, ..THREADS };
+        assert_eq!(choose(std::slice::from_ref(&heavy), few, Form::Fuse), Form::Pipeline);
+        // And none at all is no choice, whatever there was before.
+        let none = Threads { count: 0, ..THREADS };
+        for now in Form::ALL {
+            assert_eq!(choose(std::slice::from_ref(&heavy), none, now), Form::Fuse);
+        }
+    }
+
+    #[test]
+    fn what_may_not_stand_side_by_side_is_a_pipeline_under_load_and_one_behind_the_other_without() {
+        let serial = |rate| price(&[1e6, 1e6], &[0..1, 1..2], rate);
+        assert_eq!(choose(&[serial(0.01e-6)], THREADS, Form::Fuse), Form::Fuse);
+        assert_eq!(choose(&[serial(0.4e-6)], THREADS, Form::Fuse), Form::Pipeline);
+        // More than anybody can do: whoever gets most done.
+        assert_eq!(choose(&[serial(3e-6)], THREADS, Form::Fuse), Form::Pipeline);
+    }
+
+    #[test]
+    fn a_small_gain_changes_nothing_in_either_direction() {
+        // Side by side it takes 95 % of the time.
+        let hop_ns = 900_000.0;
+        let even = price(&[1e6, 1e6], &[0..2], 0.0);
+        let threads = Threads { count: 2, hop_ns };
+        for now in [Form::Fuse, Form::Fork] {
+            assert_eq!(choose(std::slice::from_ref(&even), threads, now), now);
+        }
+    }
+
+    #[test]
+    fn delays_are_those_of_queues() {
+        let two = price(&[1_000.0, 3_000.0], &[0..2], 0.1e-3);
+        let free = Threads { count: 2, hop_ns: 0.0 };
+        let about = |form: Form, wanted: f64| {
+            let told = delay_ns(&two, form, free);
+            assert!((told / wanted - 1.0).abs() < 1e-12, "{form:?}: {told} for {wanted}");
+        };
+        about(Form::Fuse, 4_000.0 / 0.6);
+        about(Form::Pipeline, 1_000.0 / 0.9 + 3_000.0 / 0.7);
+        about(Form::Fork, 3_000.0 / 0.7);
+        let flood = Price { rate: 0.4e-3, ..two };
+        assert!(delay_ns(&flood, Form::Fork, free).is_infinite());
+    }
+}

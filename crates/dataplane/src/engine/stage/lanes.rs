@@ -1,0 +1,121 @@
+//! What goes between the engine and threads that ask functions: questions about packets that are lent to be read, and
+//! answers. Knows how a question is put, and that a function may die of it; refuses to know threads.
+
+use super::lent::Lent;
+use catena_nf::Function;
+use catena_nf::outcome::Outcomes;
+use catena_nf::packet::{Direction, Time};
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A function that threads reach, one at a time; none: it has died.
+pub(crate) type LentFunction = Arc<Mutex<Option<Box<dyn Function>>>>;
+
+/// A question to a function about packets.
+pub struct Call {
+    pub(crate) token: u64,
+    pub(crate) member: usize,
+    pub(crate) function: LentFunction,
+    pub(crate) batch: Arc<Lent>,
+    pub(crate) now: Time,
+    pub(crate) direction: Direction,
+    /// Room for the answer.
+    pub(crate) outcomes: Outcomes,
+    /// What time it is, in nanoseconds; none: nobody wants to know how long it takes.
+    pub(crate) meter: Option<fn() -> u64>,
+}
+
+/// What a function has said, or that it has died of the question.
+pub struct Answer {
+    pub(crate) token: u64,
+    pub(crate) member: usize,
+    pub(crate) batch: Arc<Lent>,
+    pub(crate) said: Said,
+}
+
+/// The same, without what it is about.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) outcomes: Outcomes,
+    /// None: it has not been timed.
+    pub(crate) took_ns: Option<u64>,
+    /// Why it has died of it; none: it has not.
+    pub(crate) died: Option<String>,
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("token", &self.token).field("member", &self.member).finish()
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").field("token", &self.token).field("said", &self.said).finish()
+    }
+}
+
+impl Call {
+    /// Asks. One that panics is dead: later questions find nobody there.
+    #[must_use]
+    pub fn put(self) -> Answer {
+        let Self { token, member, function, batch, now, direction, mut outcomes, meter } = self;
+        let mut place = function.lock().unwrap_or_else(PoisonError::into_inner);
+        let died = match place.as_mut() {
+            Some(one) => {
+                let packets = batch.packets();
+                let began = meter.map(|meter| meter());
+                let died = ask_safely(|| one.process(now, direction, &packets, &mut outcomes));
+                let ended = meter.map(|meter| meter());
+                let took_ns = ended.zip(began).map(|(ended, began)| ended.saturating_sub(began));
+                died.map_or(Ok(took_ns), Err)
+            }
+            None => Err("it died before".to_owned()),
+        };
+        if died.is_err() {
+            let broken = place.take();
+            // What it holds may be as broken as it is.
+            let _ = ask_safely(move || drop(broken));
+        }
+        drop(place);
+        let said = match died {
+            Ok(took_ns) => Said { outcomes, took_ns, died: None },
+            Err(why) => Said { outcomes: Outcomes::default(), took_ns: None, died: Some(why) },
+        };
+        Answer { token, member, batch, said }
+    }
+}
+
+/// Calls into a function, and answers what it has died of; none: it lives.
+pub(crate) fn ask_safely(ask: impl FnOnce()) -> Option<String> {
+    catch_unwind(AssertUnwindSafe(ask)).err().map(|panic| in_words(&*panic))
+}
+
+fn in_words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "it panicked without a word".to_owned())
+}
+
+/// Threads that put questions, as the engine sees them.
+pub trait Lanes: Send {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// What it costs to put a question to one that sleeps and to hear the answer, in nanoseconds.
+    fn hop_ns(&self) -> u64;
+
+    /// Hands a question to a lane, which puts what it is handed in this order.
+    ///
+    /// # Errors
+    /// There is no such lane any more.
+    fn hand(&mut self, lane: usize, call: Call) -> Result<(), Call>;
+
+    /// The next answer of any lane; none: there is none yet.
+    fn answer(&mut self) -> Option<Answer>;
+
+    /// Waits for an answer, for at most so many nanoseconds.
+    fn wait(&mut self, most_ns: u64) -> Option<Answer>;
+}

@@ -1,0 +1,303 @@
+//! Functions of a hop that are asked by threads, side by side where nobody can tell: which ways through hops there are,
+//! in which form they are taken, and what is lent meanwhile.
+//!
+//! Knows numbers of functions and what they say of themselves; refuses to know what becomes of packets.
+
+mod choice;
+mod join;
+mod lanes;
+mod lent;
+
+pub use choice::Form;
+pub(crate) use join::{Merging, Question};
+pub use lanes::{Answer, Call, Lanes};
+pub(crate) use lanes::{LentFunction, Said, ask_safely};
+pub(crate) use lent::{Lent, packet, upper};
+
+use catena_model::parallelism::{StageMember, Stages, Verdict};
+use catena_model::profile::Profile;
+use catena_nf::outcome::Outcomes;
+use catena_nf::packet::Direction;
+use choice::{Price, Threads, choose};
+use join::{Join, Route};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Packets that are lent at one time, at most: whoever brings more waits for answers first.
+pub(crate) const LENT_PACKETS_MAX: usize = 1_024;
+/// How long an answer is waited for, in nanoseconds: then whoever owes it is dead.
+pub(crate) const ANSWER_NS_MAX: u64 = 1_000_000_000;
+/// How much of a newer price goes into the mean.
+const NEWER: f64 = 0.125;
+
+/// A function as a way through a hop meets it: its number, and whether against the order of its ports.
+pub(crate) type Met = (u32, bool);
+
+/// A way through a hop.
+#[derive(Debug)]
+struct Way {
+    /// Who may be asked side by side, as places in the way.
+    stages: Vec<Range<usize>>,
+    form: Form,
+    route: Arc<Route>,
+    /// Packets that came together, since forms were looked at last.
+    entered: u64,
+}
+
+/// All ways that packets have taken since the functions were lined up.
+#[derive(Default)]
+pub(crate) struct Stage {
+    lanes: Option<Box<dyn Lanes>>,
+    /// Lanes that have not answered in time are asked no more.
+    dead: Vec<usize>,
+    pub(crate) join: Join<Lent, Said>,
+    ways: BTreeMap<Vec<Met>, Way>,
+    /// What each function costs for packets that come together, in nanoseconds.
+    costs_ns: BTreeMap<u32, f64>,
+    /// The lane of each function.
+    homes: BTreeMap<u32, usize>,
+    /// The form that all ways take, whatever they cost: for tests.
+    forced: Option<Form>,
+    looked_ns: u64,
+    /// Packets that are lent, as on the wire.
+    pub(crate) packets: u64,
+    /// The same, as they are held in memory.
+    pub(crate) buffers: usize,
+    /// Room for answers.
+    room: Vec<Outcomes>,
+    /// What functions have said of tokens in [`Self::join`], to be told when these leave.
+    pub(crate) told: BTreeMap<u64, Vec<(u32, Outcomes)>>,
+}
+
+impl Stage {
+    /// Functions are asked by these threads from now on; `forced`: in this form, whatever it costs.
+    pub(crate) fn lend_to(&mut self, lanes: Box<dyn Lanes>, forced: Option<Form>) {
+        (self.lanes, self.forced) = (Some(lanes), forced);
+    }
+
+    /// Functions have come or gone; nothing is lent.
+    pub(crate) fn line_up(&mut self, is_there: impl Fn(u32) -> bool) {
+        self.ways.clear();
+        self.costs_ns.retain(|number, _| is_there(*number));
+        self.homes.retain(|number, _| is_there(*number));
+    }
+
+    /// May anything be lent at all?
+    pub(crate) fn is_open(&self) -> bool {
+        self.lanes.is_some()
+    }
+
+    /// Is anything lent?
+    pub(crate) fn is_lending(&self) -> bool {
+        !self.join.is_empty()
+    }
+
+    /// How packets that take this way are asked about now. `profiles`: what the functions say of themselves.
+    pub(crate) fn form(&mut self, way: &[Met], profiles: impl Fn(u32) -> Option<Profile>) -> Form {
+        if !self.is_open() {
+            return Form::Fuse;
+        }
+        if !self.ways.contains_key(way) {
+            let stages = side_by_side(way, profiles);
+            // It joins those whose functions it shares: a function is with threads or with the engine.
+            let form = self.forced.unwrap_or_else(|| self.form_of_sharers(way));
+            let route = route(way, &stages, form);
+            self.ways.insert(way.to_vec(), Way { stages, form, route, entered: 0 });
+            self.unite();
+        }
+        self.ways.get_mut(way).map_or(Form::Fuse, |known| {
+            known.entered += 1;
+            known.form
+        })
+    }
+
+    fn form_of_sharers(&self, way: &[Met]) -> Form {
+        let shares = |other: &[Met]| other.iter().any(|(number, _)| has(way, *number));
+        let sharers = self.ways.iter().filter(|(other, _)| shares(other.as_slice()));
+        sharers.map(|(_, known)| known.form).max().unwrap_or_default()
+    }
+
+    /// Ways that share functions take one form, directly or over others.
+    fn unite(&mut self) {
+        if self.forced.is_some() {
+            return;
+        }
+        for group in self.groups() {
+            let form = group.iter().filter_map(|way| self.ways.get(way)).map(|known| known.form);
+            let form = form.max().unwrap_or_default();
+            self.take_form(&group, form);
+        }
+    }
+
+    fn take_form(&mut self, group: &[Vec<Met>], form: Form) {
+        for way in group {
+            let Some(known) = self.ways.get_mut(way).filter(|known| known.form != form) else {
+                continue;
+            };
+            (known.form, known.route) = (form, route(way, &known.stages, form));
+        }
+    }
+
+    /// Ways that share functions, directly or over others.
+    fn groups(&self) -> Vec<Vec<Vec<Met>>> {
+        let mut groups: Vec<Vec<Vec<Met>>> = Vec::new();
+        for way in self.ways.keys() {
+            let shares = |group: &mut Vec<Vec<Met>>| {
+                group.iter().flatten().any(|(number, _)| has(way, *number))
+            };
+            let mut joined: Vec<Vec<Met>> = groups.extract_if(.., shares).flatten().collect();
+            joined.push(way.clone());
+            groups.push(joined);
+        }
+        groups
+    }
+
+    /// The route of a way.
+    pub(crate) fn route(&self, way: &[Met]) -> Option<Arc<Route>> {
+        self.ways.get(way).map(|known| Arc::clone(&known.route))
+    }
+
+    /// A function has taken so long for packets that came together.
+    pub(crate) fn note_cost(&mut self, number: u32, took_ns: u64) {
+        if !self.is_open() {
+            return;
+        }
+        let took_ns = took_ns as f64;
+        let mean = self.costs_ns.entry(number).or_insert(took_ns);
+        *mean += NEWER * (took_ns - *mean);
+    }
+
+    /// Looks at what everything costs, while nothing is lent, and changes forms where that is worth it.
+    pub(crate) fn look(&mut self, now_ns: u64) {
+        let passed_ns = now_ns.saturating_sub(std::mem::replace(&mut self.looked_ns, now_ns));
+        let Some(lanes) = self.lanes.as_ref().filter(|_| self.forced.is_none() && passed_ns > 0)
+        else {
+            return;
+        };
+        let count = lanes.count().saturating_sub(self.dead.len());
+        let threads = Threads { count, hop_ns: lanes.hop_ns() as f64 };
+        for group in self.groups() {
+            let known = || group.iter().filter_map(|way| Some((way, self.ways.get(way)?)));
+            let now = known().map(|(_, known)| known.form).max().unwrap_or_default();
+            let is_known = |(number, _): &Met| self.costs_ns.contains_key(number);
+            if count > 0 && !group.iter().flatten().all(is_known) {
+                continue;
+            }
+            let cost = |(number, _): &Met| self.costs_ns.get(number).copied().unwrap_or_default();
+            let price = |(way, known): (&Vec<Met>, &Way)| Price {
+                members_ns: way.iter().map(cost).collect(),
+                stages: known.stages.clone(),
+                rate: known.entered as f64 / passed_ns as f64,
+            };
+            let prices: Vec<Price> = known().map(price).collect();
+            let form = choose(&prices, threads, now);
+            if form != now {
+                tracing::info!(
+                    from = now.name(),
+                    to = form.name(),
+                    ?prices,
+                    "functions change form"
+                );
+            }
+            self.take_form(&group, form);
+        }
+        self.ways.values_mut().for_each(|known| known.entered = 0);
+    }
+
+    /// Hands a question over; given back: nobody is there to ask.
+    pub(crate) fn hand(&mut self, number: u32, call: Call) -> Result<(), Call> {
+        let Self { lanes, homes, dead, .. } = self;
+        let Some(lanes) = lanes else { return Err(call) };
+        let home = homes.get(&number).copied().filter(|home| !dead.contains(home));
+        let home = home.or_else(|| {
+            let taken = |lane: &usize| homes.values().filter(|home| *home == lane).count();
+            (0..lanes.count()).filter(|lane| !dead.contains(lane)).min_by_key(taken)
+        });
+        let Some(home) = home else { return Err(call) };
+        homes.insert(number, home);
+        lanes.hand(home, call)
+    }
+
+    /// The next answer; `most_ns`: waits for it as long.
+    pub(crate) fn hear(&mut self, most_ns: Option<u64>) -> Option<Answer> {
+        let lanes = self.lanes.as_mut()?;
+        match most_ns {
+            Some(most_ns) => lanes.wait(most_ns),
+            None => lanes.answer(),
+        }
+    }
+
+    /// A function has not answered in time, so its thread is asked no more. Answers whom else that thread has asked.
+    pub(crate) fn give_up_lane_of(&mut self, number: u32) -> Vec<u32> {
+        let Some(home) = self.homes.get(&number).copied() else { return vec![number] };
+        self.dead.push(home);
+        let of_it = self.homes.iter().filter(|(_, lane)| **lane == home);
+        let of_it: Vec<u32> = of_it.map(|(number, _)| *number).collect();
+        self.homes.retain(|_, lane| *lane != home);
+        if self.lanes.as_ref().is_some_and(|lanes| lanes.count() <= self.dead.len()) {
+            tracing::error!("no thread is left that asks functions: the worker does");
+            self.lanes = None;
+        }
+        of_it
+    }
+
+    /// Room for an answer.
+    pub(crate) fn room(&mut self) -> Outcomes {
+        self.room.pop().unwrap_or_default()
+    }
+
+    /// Takes such room back.
+    pub(crate) fn give_room(&mut self, outcomes: Outcomes) {
+        if self.room.len() < LENT_PACKETS_MAX {
+            self.room.push(outcomes);
+        }
+    }
+}
+
+fn has(way: &[Met], number: u32) -> bool {
+    way.iter().any(|(other, _)| *other == number)
+}
+
+fn route(way: &[Met], stages: &[Range<usize>], form: Form) -> Arc<Route> {
+    let members = way.iter().map(|(number, _)| *number).collect();
+    let stages = match form {
+        Form::Fork => stages.to_vec(),
+        Form::Fuse | Form::Pipeline => (0..way.len()).map(|at| at..at + 1).collect(),
+    };
+    Arc::new(Route { members, stages })
+}
+
+/// Who may be asked side by side. Nobody's effects are held here until another's verdict is known, so who would need that
+/// waits for it.
+fn side_by_side(way: &[Met], profiles: impl Fn(u32) -> Option<Profile>) -> Vec<Range<usize>> {
+    let member = |(number, _): &Met| StageMember {
+        name: String::new(),
+        profile: profiles(*number).unwrap_or_else(Profile::unknown),
+    };
+    let members: Vec<StageMember> = way.iter().map(member).collect();
+    let is_held = |first: usize, second: usize, all: &Stages| matches!(all.verdict(first, second), Some(Verdict::Parallel(one)) if one.is_held);
+    let planned = Stages::of(&members);
+    let mut stages: Vec<Range<usize>> = Vec::new();
+    for stage in &planned.stages {
+        let mut start = stage.first().copied().unwrap_or(0);
+        for at in stage.iter().copied() {
+            if (start..at).any(|first| is_held(first, at, &planned)) {
+                stages.push(start..at);
+                start = at;
+            }
+        }
+        stages.extend(stage.last().map(|last| start..last + 1));
+    }
+    stages
+}
+
+/// Does it protect, so that nothing shall pass while it is dead? Who only looks on is passed.
+pub(crate) fn protects(profile: &Profile) -> bool {
+    profile.drops || profile.replaces || !profile.writes.is_empty()
+}
+
+/// Which way packets go through a function.
+pub(crate) const fn direction(is_backward: bool) -> Direction {
+    if is_backward { Direction::Backward } else { Direction::Forward }
+}

@@ -1,0 +1,329 @@
+//! Functions of a hop that threads are asked for, in pipelines and side by side: whoever answers first, what comes out, in
+//! which order, what is counted, told and remembered is what it is when the engine asks one after the other.
+
+use crate::frames::Spec;
+use crate::functions::{STATEFUL, SYN_ACK, both_ways, firewall, from_port, tcp};
+use crate::rig::Rig;
+use crate::scene::{CHAINED_PORT, packet, packet_v6};
+use crate::super_frames::{stream, super_frame};
+use crate::town::{Town, node_name};
+use catena_dataplane::engine::{
+    Answer, Call, EngineConfig, Form, FunctionMessage, Lanes, StateChange,
+};
+use catena_io::Offload;
+use catena_model::bundle::Configuration;
+use catena_model::parallelism::{StageMember, Stages, Verdict};
+use catena_nf::random::Random;
+use catena_nf::registry::{self, Surroundings};
+use catena_wire::frame::FrameView;
+use catena_wire::scalar::IpProtocol;
+use catena_wire::tcp::TcpFlags;
+use serde_json::json;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+/// The node of the functions, and the network of its ports.
+const AT: usize = 1;
+const INNER: usize = 0;
+/// Chains of the differential test, and groups of packets for each: more where `./test --full` asks for it.
+const CHAINS: u64 = 200;
+const CHAINS_FULL: u64 = 1_000;
+const GROUPS: usize = 24;
+const GROUPS_FULL: usize = 480;
+
+/// How the threads of a test are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Nature {
+    /// Each answers when it pleases.
+    Slow,
+    /// The one with this number has stopped for good.
+    Stopped(usize),
+}
+
+/// Threads that are none: what is asked waits until somebody wants an answer, and whose comes is drawn.
+struct Drawn {
+    waiting: Vec<VecDeque<Call>>,
+    random: Random,
+    nature: Nature,
+    asked: Arc<Mutex<usize>>,
+}
+
+impl Drawn {
+    fn next(&mut self) -> Option<Answer> {
+        let stopped = |lane: usize| self.nature == Nature::Stopped(lane);
+        let busy = (0..self.waiting.len()).filter(|lane| !self.waiting[*lane].is_empty());
+        let busy: Vec<usize> = busy.filter(|lane| !stopped(*lane)).collect();
+        let lane = self.random.pick(&busy)?;
+        self.waiting[lane].pop_front().map(Call::put)
+    }
+}
+
+impl Lanes for Drawn {
+    fn count(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn hop_ns(&self) -> u64 {
+        0
+    }
+
+    fn hand(&mut self, lane: usize, call: Call) -> Result<(), Call> {
+        *self.asked.lock().unwrap() += 1;
+        self.waiting[lane].push_back(call);
+        Ok(())
+    }
+
+    fn answer(&mut self) -> Option<Answer> {
+        if self.random.below(3) == 0 { None } else { self.next() }
+    }
+
+    fn wait(&mut self, _most_ns: u64) -> Option<Answer> {
+        self.next()
+    }
+}
+
+fn file(kind: &str, name: &str, text: &str) -> Configuration {
+    let config = json!({"file": {"name": name, "text": text}});
+    Configuration { kind: kind.into(), config: config.to_string() }
+}
+
+/// One that looks for patterns, with little memory.
+fn patterns(kind: &str, text: &str) -> Configuration {
+    let config = json!({"file": {"name": "web.rules", "text": text}, "reassembly_mib": 1});
+    Configuration { kind: kind.into(), config: config.to_string() }
+}
+
+/// May two of these, one behind the other, be asked side by side, on one way or the other?
+fn forks(functions: &[Configuration]) -> bool {
+    let member = |one: &Configuration| StageMember {
+        name: String::new(),
+        profile: *registry::make(one, &Surroundings::default()).unwrap().function.profile(),
+    };
+    let forth: Vec<StageMember> = functions.iter().map(member).collect();
+    let back: Vec<StageMember> = forth.iter().rev().cloned().collect();
+    [forth, back].iter().any(|way| {
+        let pairs = Stages::of(way).pairs.into_iter();
+        let mut beside = pairs.filter(|(first, second, _)| first + 1 == *second);
+        beside.any(|(_, _, verdict)| matches!(verdict, Verdict::Parallel(one) if !one.is_held))
+    })
+}
+
+/// A function of a kind that is drawn.
+fn function(random: &mut Random) -> Configuration {
+    let port = 40 + random.below(6);
+    let rules = format!(
+        "alert udp any {port} -> any any (msg:\"one\"; sid:1; rev:1;)\n\
+         alert tcp any any -> any any (msg:\"two\"; content:\"abc\"; sid:2; rev:1;)\n"
+    );
+    match random.below(8) {
+        0 => firewall(STATEFUL),
+        1 => firewall(&format!("-A FORWARD -p udp -m udp --sport {port} -j DROP")),
+        2 => firewall(&format!("-A FORWARD -p tcp -m tcp --sport {port} -j REJECT")),
+        3 => patterns("ids", &rules),
+        4 => patterns("ips", &rules.replace("alert tcp", "drop tcp")),
+        5 => file(
+            "marker",
+            "classes.yaml",
+            "classes: [{name: udp, match: {protocol: udp}, mark: ef}, {name: rest, mark: af11}]",
+        ),
+        6 => file(
+            "policer",
+            "classes.yaml",
+            "classes: [{name: all, police: {srtcm: {cir: 400kbit, cbs: 3000, ebs: 2000}, yellow: 12, red: drop}}]",
+        ),
+        _ => Configuration { kind: "monitor".into(), config: r#"{"ipfix": "c:4739"}"#.into() },
+    }
+}
+
+/// So many functions beside each other, which packets meet both ways.
+fn town_of(functions: Vec<Configuration>) -> Town {
+    let mut town = both_ways(STATEFUL);
+    let names: Vec<String> = (0..functions.len()).map(|number| format!("f{number}")).collect();
+    for (name, configuration) in names.iter().zip(functions) {
+        town.function(name, AT, (INNER, INNER));
+        town.bundled.insert((name.clone(), String::new()), configuration);
+    }
+    let hops: Vec<Vec<String>> = names.into_iter().map(|name| vec![name]).collect();
+    town.chains[0].hops.clone_from(&hops);
+    town.chains[1].hops = hops.into_iter().rev().collect();
+    town.has_segments = true;
+    town
+}
+
+/// A frame, and the port that sends it.
+type Sent = (&'static str, Vec<u8>, Offload);
+
+/// Packets of a few flows, both ways: connections, datagrams, super-frames, fragments, and damaged ones.
+fn group(town: &Town, random: &mut Random) -> Vec<Sent> {
+    let mut sent = Vec::new();
+    for _ in 0..10 + random.below(24) {
+        let make = if random.below(3) == 0 { packet_v6 } else { packet };
+        let one = from_port(&make(town, CHAINED_PORT), 40 + random.below(6) as u16);
+        let one = Spec { payload: payload(random), ..one };
+        let (port, spec) = match random.below(8) {
+            0 => ("S", tcp(&one, TcpFlags::SYN, 1)),
+            1 => ("D", tcp(&one.answer(), SYN_ACK, 7)),
+            2 => ("S", tcp(&one, TcpFlags::ACK, 2)),
+            3 => ("D", tcp(&one.answer(), TcpFlags::ACK, 8)),
+            4 => ("D", Spec { protocol: IpProtocol::UDP, ..one.answer() }),
+            5 => ("S", Spec { fragment: (0, true), protocol: IpProtocol::UDP, ..one }),
+            6 => ("S", stream(&tcp(&one, TcpFlags::ACK, 2), 3_000 + random.below(9_000))),
+            _ => ("S", Spec { protocol: IpProtocol::UDP, ..one }),
+        };
+        let is_large = spec.payload.len() > 2_000;
+        let (mut frame, offload) =
+            if is_large { super_frame(&spec) } else { (spec.frame(), Offload::default()) };
+        if random.below(6) == 0 && !is_large {
+            // Behind the ports: it is still of the chain, and passes nobody who waits for others of it.
+            let ports_end = frame.len() - spec.payload.len() - 4;
+            let at = ports_end + random.below(frame.len() - ports_end);
+            frame[at] ^= 1 << random.below(8);
+        }
+        sent.push((port, frame, offload));
+    }
+    sent
+}
+
+fn payload(random: &mut Random) -> Vec<u8> {
+    let words: [&[u8]; 3] = [b"abc", b"nothing of interest", b"xabcx and more of it"];
+    random.pick(&words).unwrap_or_default().to_vec()
+}
+
+/// What a group has led to: frames in their order by port, what was counted, and what was told.
+type Outcome = (Vec<Vec<u8>>, Vec<Vec<u8>>, BTreeMap<String, u64>, Vec<FunctionMessage>);
+
+/// What becomes of groups of packets; `form`: that in which threads are asked, of which there are so many.
+fn outcomes(
+    town: &Town,
+    groups: &[Vec<Sent>],
+    form: Option<(Form, Nature)>,
+    seed: u64,
+) -> (Vec<Outcome>, Vec<StateChange>, usize) {
+    let keep = |config: &mut EngineConfig| {
+        config.functions_keep = (config.node == node_name(AT)).then(Default::default);
+        // What is merged hangs on what comes out together, and is the same on the wire.
+        config.is_coalescing = false;
+    };
+    let mut rig = Rig::of_engines(1, town.clone(), keep, 2_048);
+    let asked = Arc::new(Mutex::new(0));
+    let mut random = Random::new(seed);
+    if let Some((form, nature)) = form {
+        let waiting = (0..6).map(|_| VecDeque::new()).collect();
+        let drawn = Drawn { waiting, random: Random::new(seed), nature, asked: Arc::clone(&asked) };
+        rig.nodes[AT].engines[0].lend_to(Box::new(drawn), Some(form));
+    }
+    let mut outcomes = Vec::new();
+    for group in groups {
+        rig.nodes[AT].at_once = 1 + random.below(6);
+        for (port, frame, offload) in group {
+            rig.queue(port, frame, *offload);
+        }
+        rig.run();
+        let told = rig.nodes[AT].engines[0].take_function_messages();
+        outcomes.push((rig.take("D"), rig.take("S"), rig.moved(), told));
+        // A second and more at times, so that records and connections end.
+        rig.sleep(if random.below(4) == 0 { 20_000 } else { 30 });
+    }
+    let state = rig.nodes[AT].engines[0].take_function_state(true);
+    let asked = *asked.lock().unwrap();
+    (outcomes, state, asked)
+}
+
+/// Frames of each flow in their order: what is of one length leaves together, whichever flow it is of.
+fn by_flow(frames: &[Vec<u8>]) -> BTreeMap<String, Vec<&[u8]>> {
+    let mut flows: BTreeMap<String, Vec<&[u8]>> = BTreeMap::new();
+    for frame in frames {
+        let flow = FrameView::parse(frame).map(|view| view.flow);
+        flows.entry(format!("{flow:?}")).or_default().push(frame);
+    }
+    flows
+}
+
+#[test]
+fn whoever_answers_first_it_is_as_if_one_were_asked_after_the_other() {
+    let (mut packets, mut asked, mut denied, mut told, mut remembered) = (0, 0, 0, 0, 0);
+    let is_full = std::env::var("CATENA_FULL").is_ok_and(|full| full == "1");
+    let (chains, in_groups) = if is_full { (CHAINS_FULL, GROUPS_FULL) } else { (CHAINS, GROUPS) };
+    let mut forked = 0;
+    for seed in 0..chains {
+        let mut random = Random::new(seed);
+        let functions: Vec<Configuration> =
+            (0..2 + random.below(5)).map(|_| function(&mut random)).collect();
+        let kinds: Vec<String> = functions.iter().map(|one| one.kind.clone()).collect();
+        forked += u64::from(forks(&functions));
+        let town = town_of(functions);
+        let groups: Vec<Vec<Sent>> = (0..in_groups).map(|_| group(&town, &mut random)).collect();
+        let (serial, state, _) = outcomes(&town, &groups, None, seed);
+        for form in [Form::Fork, Form::Pipeline] {
+            let lent = outcomes(&town, &groups, Some((form, Nature::Slow)), seed);
+            for (number, (lent, serial)) in lent.0.iter().zip(&serial).enumerate() {
+                let place = format!("{form:?} of {kinds:?}, seed {seed}, group {number}");
+                assert_eq!(lent.2, serial.2, "{place}: what is counted");
+                for (lent, serial) in [(&lent.0, &serial.0), (&lent.1, &serial.1)] {
+                    let [lent, serial] = [lent, serial].map(|frames| by_flow(frames));
+                    assert!(lent.keys().eq(serial.keys()), "{place}: other flows");
+                    for (flow, frames) in lent {
+                        assert!(frames == serial[&flow], "{place}: packets of {flow}");
+                    }
+                }
+                assert!(lent.3 == serial.3, "{place}: what is told");
+            }
+            assert!(lent.1 == state, "{form:?} of {kinds:?}, seed {seed}: what is remembered");
+            asked += lent.2;
+        }
+        packets += groups.iter().map(Vec::len).sum::<usize>();
+        for (_, _, moved, messages) in &serial {
+            denied += moved.iter().filter(|(what, _)| what.contains("function_denied")).count();
+            told += messages.len();
+        }
+        remembered += state.iter().map(|change| change.entries.len()).sum::<usize>();
+    }
+    eprintln!("{packets} packets over {chains} chains, of which {forked} fork: {asked} questions");
+    let wanted = chains as usize * in_groups * 20;
+    assert!(packets > wanted && asked > 2 * packets, "{packets} packets, {asked} questions");
+    assert!(2 * forked > chains, "{forked} of {chains} fork");
+    assert!(denied > 1_000 && told > 1_000 && remembered > 1_000, "{denied}, {told}, {remembered}");
+}
+
+#[test]
+fn a_thread_that_has_stopped_costs_what_it_has_and_nothing_else() {
+    let monitor = || Configuration { kind: "monitor".into(), config: "{}".into() };
+    let town = town_of(vec![
+        monitor(),
+        file("marker", "classes.yaml", "classes: [{name: all, mark: ef}]"),
+    ]);
+    let sent = packet(&town, CHAINED_PORT);
+    let asked = Arc::new(Mutex::new(0));
+    let waiting = (0..2).map(|_| VecDeque::new()).collect();
+    let nature = Nature::Stopped(1);
+    let drawn = Drawn { waiting, random: Random::new(1), nature, asked: Arc::clone(&asked) };
+    let mut rig = Rig::of_engines(1, town, |_| {}, 512);
+    rig.nodes[AT].engines[0].lend_to(Box::new(drawn), Some(Form::Fork));
+    for port in 40..44 {
+        rig.queue("S", &from_port(&sent, port).frame(), Offload::default());
+    }
+    // They are held until a second is over.
+    let before = rig.nodes[AT].pool.free();
+    let (node, engine) = (AT, 0);
+    rig.step_once(0);
+    rig.step_once(node);
+    assert_eq!(rig.nodes[node].engines[engine].lent_packets(), 4);
+    rig.now_ns += 2_000_000_000;
+    rig.take_answers((node, engine));
+    assert_eq!(rig.nodes[node].engines[engine].lent_packets(), 0);
+    let moved = rig.moved();
+    assert_eq!(moved.get("host2 path 100 dropped function_failed"), Some(&4), "{moved:?}");
+    assert!(rig.take("D").is_empty());
+    // What it has it keeps, and others go on by the thread that is left.
+    assert_eq!(rig.nodes[AT].pool.free(), before, "others may be made in the place of those");
+    for port in 40..44 {
+        rig.queue("S", &from_port(&sent, port).frame(), Offload::default());
+    }
+    for round in 0..40 {
+        rig.step_once(round % 3);
+        rig.take_answers((node, engine));
+    }
+    assert_eq!(rig.take("D").len(), 4);
+    let counters = rig.counters();
+    assert_eq!(counters[AT].total().unaccounted(), 0);
+}
