@@ -10,7 +10,7 @@ use catena_dataplane::engine::FLOOD_FRAMES_PER_SECOND;
 use catena_dataplane::shell::User;
 use catena_kernel::signals::{BlockedSignals, Signal};
 use catena_model::NodeName;
-use catena_model::limits::NODE_WORKERS_MAX;
+use catena_model::limits::{NODE_FUNCTION_THREADS_MAX, NODE_WORKERS_MAX};
 use catena_model::topology::NodeRole;
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
@@ -212,6 +212,10 @@ struct StaffArguments {
     /// Without it workers sleep when there is nothing to do.
     #[arg(long = "busy-poll-core", value_name = "CORE")]
     busy_poll_cores: Vec<u32>,
+    /// Threads of the data plane that ask functions of a hop side by side, or in a pipeline, where that is faster;
+    /// 0: its workers ask them, one after the other.
+    #[arg(long, default_value_t = 0)]
+    function_threads: usize,
 }
 
 /// Refuses more workers than a data plane has.
@@ -228,6 +232,7 @@ impl StaffArguments {
     /// As they stand on a command line.
     fn words(&self) -> Vec<OsString> {
         let mut words = vec!["--workers".into(), self.workers.to_string().into()];
+        words.extend(["--function-threads".into(), self.function_threads.to_string().into()]);
         for core in &self.busy_poll_cores {
             words.extend(["--busy-poll-core".into(), core.to_string().into()]);
         }
@@ -236,6 +241,12 @@ impl StaffArguments {
 
     fn check(&self) -> Result<(), Failure> {
         check_workers(self.workers)?;
+        if self.function_threads > NODE_FUNCTION_THREADS_MAX {
+            return Err(Failure::usage(format!(
+                "--function-threads {}: a data plane has at most {NODE_FUNCTION_THREADS_MAX}",
+                self.function_threads
+            )));
+        }
         let (workers, cores) = (self.workers.get(), self.busy_poll_cores.len());
         let distinct: BTreeSet<&u32> = self.busy_poll_cores.iter().collect();
         if distinct.len() < cores {
@@ -411,6 +422,7 @@ pub(crate) fn dataplane(arguments: DataplaneArguments) -> Result<(), Failure> {
         state_dir: arguments.state,
         leads_session: true,
         workers: arguments.staff.workers,
+        function_threads: arguments.staff.function_threads,
         busy_poll_cores: arguments.staff.busy_poll_cores,
         user: arguments.user,
         is_confined: !arguments.no_sandbox,

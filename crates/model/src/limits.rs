@@ -136,6 +136,8 @@ limits! {
         "Least share of a round of a slice of the class shared; a smaller one counts as this.";
     NODE_WORKERS_MAX: usize = 16, "workers",
         "Threads of one data plane that share its packets.";
+    NODE_FUNCTION_THREADS_MAX: usize = 64, "threads",
+        "Threads of one data plane that ask functions for its workers.";
     NODE_PORTS_MAX: usize = 16_384, "ports",
         "Ports in one node's program.";
     PORT_FLOOD_FRAMES_PER_SECOND: u32 = 1_000, "frames per second",

@@ -33,6 +33,7 @@ fn the_data_plane_process() {
         leads_session: true,
         workers: NonZeroUsize::MIN,
         busy_poll_cores: Vec::new(),
+            function_threads: 0,
         user: None,
         is_confined: true,
         stop: None,

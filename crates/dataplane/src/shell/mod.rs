@@ -12,6 +12,7 @@ mod control_socket;
 mod dump;
 mod function_keeper;
 mod function_log;
+mod function_threads;
 mod hand_off;
 mod kernel_tables;
 mod ledger;
@@ -30,6 +31,7 @@ mod way_up;
 mod worker;
 mod worker_pool;
 
+pub use function_threads::FunctionThreads;
 pub use catena_io::{User, drop_privileges, give_to};
 pub use control_socket::ControlSocketError;
 pub use kernel_tables::KernelTables;
@@ -78,6 +80,8 @@ pub struct Config {
     /// Cores that are each a worker's alone: it stays there and never sleeps. Workers without one
     /// sleep when there is nothing to do, wherever they run.
     pub busy_poll_cores: Vec<u32>,
+    /// Threads that ask functions side by side for the workers, where that is worth it; 0: the workers ask them.
+    pub function_threads: usize,
     /// Who moves packets, once what takes rights is open; none: whoever starts it.
     pub user: Option<User>,
     /// Leave the process only the files and system calls that it needs: it ends at once when it asks
@@ -175,6 +179,7 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
         workers: config.workers,
         remembered: Some(functions.share_out(workers)),
         own_cores: config.busy_poll_cores.clone(),
+        function_threads: config.function_threads,
         are_confined: config.is_confined,
     };
     let reserve = TunnelReserve::open(UNDERLAY_SOCKETS);

@@ -26,7 +26,13 @@ impl StandaloneWorkers {
         workers: NonZeroUsize,
         own_cores: Vec<u32>,
     ) -> Result<Self, DataplaneError> {
-        let parts = WorkerPoolParts { workers, own_cores, remembered: None, are_confined: false };
+        let parts = WorkerPoolParts {
+            workers,
+            own_cores,
+            function_threads: 0,
+            remembered: None,
+            are_confined: false,
+        };
         Ok(Self { pool: WorkerPool::start(config, parts)? })
     }
 

@@ -17,7 +17,7 @@ use super::rings::{LostPort, Rings};
 use super::underlay::Underlay;
 use super::waker::Waker;
 use crate::engine::{
-    Engine, EngineConfig, KernelPort, OffloadTables, Output, Packet, Rehearsal, TunnelKind,
+    Engine, EngineConfig, KernelPort, Lanes, OffloadTables, Output, Packet, Rehearsal, TunnelKind,
     VECTOR_PACKETS_MAX, Way,
 };
 use catena_fastpath::Queues;
@@ -99,7 +99,7 @@ impl Worker {
         mut config: EngineConfig,
         orders: Receiver<Order>,
         waker: Waker,
-        reports: Reports,
+        (reports, lanes): (Reports, Option<Box<dyn Lanes>>),
         hand_off: Option<HandOff>,
     ) -> Result<Self, IoError> {
         let mut poller = Poller::new()?;
@@ -108,8 +108,12 @@ impl Worker {
         let started = Instant::now();
         config.began = config.began.map(|began| ClockTime { ns: clock::now_ns(), ..began });
         config.functions_began_ns = clock::since(config.functions_epoch_seconds);
+        let mut engine = Engine::new(config);
+        if let Some(lanes) = lanes {
+            engine.lend_to(lanes, None);
+        }
         Ok(Self {
-            engine: Engine::new(config),
+            engine,
             pool: BufferPool::new(POOL_BUFFERS),
             poller,
             rings: Rings::new(TOKEN_RINGS),
@@ -160,6 +164,7 @@ impl Worker {
                 looks = 0;
                 self.decide();
             }
+            self.hear_functions();
             self.tick();
             self.report_function_state();
             self.report_links();
@@ -180,6 +185,24 @@ impl Worker {
         }
     }
 
+    /// Goes on with packets that threads have asked functions about.
+    fn hear_functions(&mut self) {
+        if self.engine.is_lending() {
+            let now_ns = self.now_ns();
+            self.engine.take_answers(now_ns, &mut self.pool, &mut self.output);
+            self.transmit();
+        }
+    }
+
+    /// Waits until no thread has a packet.
+    fn settle_functions(&mut self) {
+        if self.engine.is_lending() {
+            let now_ns = self.now_ns();
+            self.engine.settle_lent(now_ns, &mut self.pool, &mut self.output);
+            self.transmit();
+        }
+    }
+
     /// Does what other workers want done; false: there was nothing.
     fn relieve(&mut self) -> bool {
         let Some(hand_off) = &mut self.hand_off else { return false };
@@ -190,6 +213,7 @@ impl Worker {
     /// Goes on with what other workers hand over until all have come to the rendezvous and nothing is
     /// on its way between them.
     fn meet(&mut self, rendezvous: &Rendezvous) {
+        self.settle_functions();
         rendezvous.arrive();
         while self
             .hand_off
@@ -204,6 +228,7 @@ impl Worker {
             }
             if !self.input.is_empty() {
                 self.decide();
+                self.settle_functions();
             } else if !has_relieved {
                 // Who is waited for may need this very core.
                 rest(REST);
@@ -376,6 +401,7 @@ impl Worker {
     /// Whoever gave an order and does not wait for its outcome any more needs none: the results
     /// of sending it are not looked at.
     fn carry_out(&mut self, order: Order) -> Result<(), IoError> {
+        self.settle_functions();
         match order {
             Order::Tables { tables, is_inherited, done } => {
                 self.engine.replace_tables(tables);

@@ -3,12 +3,13 @@
 
 use super::DataplaneError;
 use super::barrier::{Barrier, Rendezvous};
+use super::function_threads::FunctionThreads;
 use super::hand_off::{self, HandOff};
 use super::order::{Order, Report, Reports};
 use super::sandbox;
 use super::waker::Waker;
 use super::worker::Worker;
-use crate::engine::{Board, EngineConfig, KernelPort, RememberedState, WatchDuty};
+use crate::engine::{Board, EngineConfig, KernelPort, Lanes, RememberedState, WatchDuty};
 use catena_io::{IoError, Port, stay_on_core};
 use catena_model::explain::{ExplainAt, FrameBytes};
 use catena_model::id::PortId;
@@ -59,6 +60,8 @@ pub(super) struct WorkerPool {
     homes: BTreeMap<PortId, usize>,
     reports: Receiver<Report>,
     report_bell: Waker,
+    /// Who asks functions for them. They end after the workers.
+    function_threads: FunctionThreads,
 }
 
 /// How workers are to run.
@@ -66,6 +69,8 @@ pub(super) struct WorkerPoolParts {
     pub(super) workers: NonZeroUsize,
     /// Cores of their own, for the first of them on.
     pub(super) own_cores: Vec<u32>,
+    /// Threads that ask functions for them.
+    pub(super) function_threads: usize,
     /// What the functions of each remember of before, where somebody keeps that; none: nobody does.
     pub(super) remembered: Option<Vec<RememberedState>>,
     /// Leave them the system calls that they need, and no others.
@@ -88,7 +93,10 @@ impl WorkerPool {
         let wakers = wakers.map_err(start_error)?;
         let barrier = Arc::new(Barrier::new(wakers.iter().cloned()));
         let board = Arc::new(Board::default());
-        let mut workers = Self { slots: Vec::new(), homes: BTreeMap::new(), reports, report_bell };
+        let function_threads =
+            FunctionThreads::start(parts.function_threads, parts.are_confined)?;
+        let (slots, homes) = (Vec::new(), BTreeMap::new());
+        let mut workers = Self { slots, homes, reports, report_bell, function_threads };
         let hand_off = hand_off::introduce(&barrier);
         let is_alone = wakers.len() == 1;
         let mut remembered = parts.remembered.map(Vec::into_iter);
@@ -105,7 +113,10 @@ impl WorkerPool {
             let hand_off = Some(hand_off).filter(|_| !is_alone);
             let last_word = Reports::new(number, sender.clone(), workers.report_bell.clone());
             let barrier = Arc::clone(&barrier);
-            let place = Place { number, own_core, is_confined: parts.are_confined, waker };
+            let bell = waker.clone();
+            let lanes = workers.function_threads.lanes(move || bell.ring());
+            let is_confined = parts.are_confined;
+            let place = Place { number, own_core, is_confined, waker, lanes };
             workers.slots.push(hire(place, (config, reports, hand_off), (barrier, last_word))?);
         }
         Ok(workers)
@@ -346,6 +357,8 @@ struct Place {
     own_core: Option<u32>,
     is_confined: bool,
     waker: Waker,
+    /// None: it asks functions itself.
+    lanes: Option<Box<dyn Lanes>>,
 }
 
 /// Starts a worker.
@@ -356,13 +369,13 @@ fn hire(
 ) -> Result<WorkerSlot, DataplaneError> {
     let (orders, queue) = mpsc::channel();
     let (end, ending) = mpsc::channel();
-    let Place { number, own_core, is_confined, waker } = place;
+    let Place { number, own_core, is_confined, waker, lanes } = place;
     let worker_bell = waker.clone();
     let begin = move || {
         if let Some(core) = own_core {
             stay_on_core(core)?;
         }
-        let worker = Box::new(Worker::new(config, queue, waker, reports, hand_off)?);
+        let worker = Box::new(Worker::new(config, queue, waker, (reports, lanes), hand_off)?);
         if is_confined {
             sandbox::confine_worker()?;
         }
@@ -422,7 +435,13 @@ mod tests {
         let node: NodeName = "host1".parse().unwrap();
         let workers = NonZeroUsize::new(workers).unwrap();
         let own_cores = own_cores.to_vec();
-        let parts = WorkerPoolParts { workers, own_cores, remembered: None, are_confined: false };
+        let parts = WorkerPoolParts {
+            workers,
+            own_cores,
+            function_threads: 2,
+            remembered: None,
+            are_confined: false,
+        };
         WorkerPool::start(&EngineConfig::new(node), parts).unwrap()
     }
 

@@ -97,7 +97,12 @@ impl Node {
 
     /// Is there nothing to be done at it?
     pub(crate) fn is_idle(&self) -> bool {
-        self.inbox.is_empty() && !self.engines.iter().any(Engine::is_lending)
+        self.inbox.is_empty() && !self.is_lending()
+    }
+
+    /// Has a thread packets of it?
+    pub(crate) fn is_lending(&self) -> bool {
+        self.engines.iter().any(Engine::is_lending)
     }
 
     /// What waits in its engines.

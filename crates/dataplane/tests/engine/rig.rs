@@ -195,7 +195,10 @@ impl Rig {
 
     /// Drives all nodes until nothing moves any more, then checks the counters.
     pub(crate) fn run(&mut self) {
-        for _ in 0..ROUNDS_MAX {
+        let mut rounds = 0;
+        while rounds < ROUNDS_MAX {
+            // Whoever is waited for takes his time.
+            rounds += usize::from(!self.nodes.iter().any(Node::is_lending));
             if self.nodes.iter().all(Node::is_idle) {
                 self.check();
                 return;
@@ -270,7 +273,10 @@ impl Rig {
         let Node { engines, pool, .. } = &mut self.nodes[number];
         if engines[engine].is_lending() {
             let mut out = Output::default();
-            engines[engine].take_answers(self.now_ns + ANSWERED_LATER_NS, pool, &mut out);
+            let later_ns = self.now_ns + ANSWERED_LATER_NS;
+            if !engines[engine].take_answers(later_ns, pool, &mut out) {
+                std::thread::yield_now();
+            }
             self.deliver((number, engine), out);
         }
     }

@@ -10,6 +10,7 @@ use crate::town::{Town, node_name};
 use catena_dataplane::engine::{
     Answer, Call, EngineConfig, Form, FunctionMessage, Lanes, StateChange,
 };
+use catena_dataplane::shell::FunctionThreads;
 use catena_io::Offload;
 use catena_model::bundle::Configuration;
 use catena_model::parallelism::{StageMember, Stages, Verdict};
@@ -36,8 +37,12 @@ const GROUPS_FULL: usize = 480;
 enum Nature {
     /// Each answers when it pleases.
     Slow,
+    /// They are threads, indeed.
+    Real,
     /// The one with this number has stopped for good.
     Stopped(usize),
+    /// So many in a thousand questions are some function's death.
+    Deadly(usize),
 }
 
 /// Threads that are none: what is asked waits until somebody wants an answer, and whose comes is drawn.
@@ -46,15 +51,29 @@ struct Drawn {
     random: Random,
     nature: Nature,
     asked: Arc<Mutex<usize>>,
+    deaths: Arc<Mutex<u64>>,
 }
 
 impl Drawn {
+    fn new(lanes: usize, seed: u64, nature: Nature) -> Self {
+        let waiting = (0..lanes).map(|_| VecDeque::new()).collect();
+        let (asked, deaths) = Default::default();
+        Self { waiting, random: Random::new(seed), nature, asked, deaths }
+    }
+
     fn next(&mut self) -> Option<Answer> {
         let stopped = |lane: usize| self.nature == Nature::Stopped(lane);
         let busy = (0..self.waiting.len()).filter(|lane| !self.waiting[*lane].is_empty());
         let busy: Vec<usize> = busy.filter(|lane| !stopped(*lane)).collect();
         let lane = self.random.pick(&busy)?;
-        self.waiting[lane].pop_front().map(Call::put)
+        let call = self.waiting[lane].pop_front()?;
+        match self.nature {
+            Nature::Deadly(of_thousand) if self.random.below(1_000) < of_thousand => {
+                *self.deaths.lock().unwrap() += 1;
+                Some(call.died("it was killed".into()))
+            }
+            _ => Some(call.put()),
+        }
     }
 }
 
@@ -205,12 +224,17 @@ fn outcomes(
         config.is_coalescing = false;
     };
     let mut rig = Rig::of_engines(1, town.clone(), keep, 2_048);
-    let asked = Arc::new(Mutex::new(0));
+    let mut asked = Arc::default();
     let mut random = Random::new(seed);
+    let threads = FunctionThreads::start(4, false).unwrap();
     if let Some((form, nature)) = form {
-        let waiting = (0..6).map(|_| VecDeque::new()).collect();
-        let drawn = Drawn { waiting, random: Random::new(seed), nature, asked: Arc::clone(&asked) };
-        rig.nodes[AT].engines[0].lend_to(Box::new(drawn), Some(form));
+        let drawn = Drawn::new(6, seed, nature);
+        asked = Arc::clone(&drawn.asked);
+        let lanes = match nature {
+            Nature::Real => threads.lanes(|| {}).unwrap(),
+            _ => Box::new(drawn),
+        };
+        rig.nodes[AT].engines[0].lend_to(lanes, Some(form));
     }
     let mut outcomes = Vec::new();
     for group in groups {
@@ -286,6 +310,23 @@ fn whoever_answers_first_it_is_as_if_one_were_asked_after_the_other() {
 }
 
 #[test]
+fn by_threads_it_is_the_same() {
+    let mut random = Random::new(77);
+    for seed in 0..6 {
+        let functions: Vec<Configuration> = (0..4).map(|_| function(&mut random)).collect();
+        let town = town_of(functions);
+        let groups: Vec<Vec<Sent>> = (0..GROUPS).map(|_| group(&town, &mut random)).collect();
+        let (serial, state, _) = outcomes(&town, &groups, None, seed);
+        let lent = outcomes(&town, &groups, Some((Form::Fork, Nature::Real)), seed);
+        for (lent, serial) in lent.0.iter().zip(&serial) {
+            assert_eq!(lent.2, serial.2, "{seed}: what is counted");
+            assert!(by_flow(&lent.0) == by_flow(&serial.0) && lent.3 == serial.3, "{seed}");
+        }
+        assert!(lent.1 == state, "{seed}");
+    }
+}
+
+#[test]
 fn a_thread_that_has_stopped_costs_what_it_has_and_nothing_else() {
     let monitor = || Configuration { kind: "monitor".into(), config: "{}".into() };
     let town = town_of(vec![
@@ -293,10 +334,7 @@ fn a_thread_that_has_stopped_costs_what_it_has_and_nothing_else() {
         file("marker", "classes.yaml", "classes: [{name: all, mark: ef}]"),
     ]);
     let sent = packet(&town, CHAINED_PORT);
-    let asked = Arc::new(Mutex::new(0));
-    let waiting = (0..2).map(|_| VecDeque::new()).collect();
-    let nature = Nature::Stopped(1);
-    let drawn = Drawn { waiting, random: Random::new(1), nature, asked: Arc::clone(&asked) };
+    let drawn = Drawn::new(2, 1, Nature::Stopped(1));
     let mut rig = Rig::of_engines(1, town, |_| {}, 512);
     rig.nodes[AT].engines[0].lend_to(Box::new(drawn), Some(Form::Fork));
     for port in 40..44 {
@@ -326,4 +364,45 @@ fn a_thread_that_has_stopped_costs_what_it_has_and_nothing_else() {
     assert_eq!(rig.take("D").len(), 4);
     let counters = rig.counters();
     assert_eq!(counters[AT].total().unaccounted(), 0);
+}
+
+/// Sends packets through functions of which some die; answers deaths, packets sent, those that came out, and those that
+/// ended because of a death.
+fn under_deaths(functions: Vec<Configuration>, kills: u64, seed: u64) -> (u64, u64, u64, u64) {
+    let town = town_of(functions);
+    let mut random = Random::new(seed);
+    let drawn = Drawn::new(3, seed, Nature::Deadly(30));
+    let deaths = Arc::clone(&drawn.deaths);
+    let mut rig = Rig::of_engines(1, town, |config| config.is_coalescing = false, 2_048);
+    rig.nodes[AT].engines[0].lend_to(Box::new(drawn), Some(Form::Fork));
+    let (mut sent, mut came, mut failed) = (0, 0, 0);
+    while *deaths.lock().unwrap() < kills {
+        rig.nodes[AT].at_once = 1 + random.below(6);
+        for _ in 0..8 {
+            let one = from_port(&packet(&rig.town, CHAINED_PORT), 40 + random.below(6) as u16);
+            rig.queue("S", &one.frame(), Offload::default());
+            sent += 1;
+        }
+        // Accounts are looked at when nothing moves any more.
+        rig.run();
+        came += rig.take("D").len() as u64;
+        failed += rig.moved().get("host2 path 100 dropped function_failed").copied().unwrap_or(0);
+        rig.sleep(30);
+    }
+    let deaths = *deaths.lock().unwrap();
+    (deaths, sent, came, failed)
+}
+
+#[test]
+fn who_dies_loses_what_it_had_if_it_protects_and_nothing_if_it_looks_on() {
+    let is_full = std::env::var("CATENA_FULL").is_ok_and(|full| full == "1");
+    let kills = if is_full { 200 } else { 20 };
+    let monitor = || Configuration { kind: "monitor".into(), config: "{}".into() };
+    let ids = || patterns("ids", "alert udp any any -> any any (msg:\"one\"; sid:1; rev:1;)");
+    let (_, sent, came, failed) = under_deaths(vec![ids(), monitor()], kills, 1);
+    assert_eq!((came, failed), (sent, 0), "they only look on");
+    let edge = || firewall("-A FORWARD -p udp -m udp --sport 99 -j DROP");
+    let (deaths, sent, came, failed) = under_deaths(vec![ids(), edge(), monitor()], kills, 2);
+    assert_eq!(came + failed, sent, "what has not come has ended by name");
+    assert!(failed >= 1 && came > sent / 2, "{deaths} deaths: {came} of {sent} came");
 }

@@ -200,6 +200,7 @@ impl Dataplane {
             leads_session: false,
             workers: NonZeroUsize::new(workers).unwrap(),
             busy_poll_cores: Vec::new(),
+            function_threads: 0,
             user: None,
             is_confined: false,
             stop: Some(watched.into()),

@@ -74,18 +74,28 @@ impl Call {
             }
             None => Err("it died before".to_owned()),
         };
-        if died.is_err() {
-            let broken = place.take();
-            // What it holds may be as broken as it is.
-            let _ = ask_safely(move || drop(broken));
-        }
-        drop(place);
         let said = match died {
             Ok(took_ns) => Said { outcomes, took_ns, died: None },
-            Err(why) => Said { outcomes: Outcomes::default(), took_ns: None, died: Some(why) },
+            Err(why) => bury(place.take(), why),
         };
+        drop(place);
         Answer { token, member, batch, said }
     }
+
+    /// The function has died of it, as whoever was to put the question knows.
+    #[must_use]
+    pub fn died(self, why: String) -> Answer {
+        let Self { token, member, function, batch, .. } = self;
+        let broken = function.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Answer { token, member, batch, said: bury(broken, why) }
+    }
+}
+
+/// What is heard of a function that has died.
+fn bury(broken: Option<Box<dyn Function>>, why: String) -> Said {
+    // What it holds may be as broken as it is.
+    let _ = ask_safely(move || drop(broken));
+    Said { outcomes: Outcomes::default(), took_ns: None, died: Some(why) }
 }
 
 /// Calls into a function, and answers what it has died of; none: it lives.
@@ -118,4 +128,63 @@ pub trait Lanes: Send {
 
     /// Waits for an answer, for at most so many nanoseconds.
     fn wait(&mut self, most_ns: u64) -> Option<Answer>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catena_model::profile::Profile;
+    use catena_nf::function::Answer as Asked;
+    use catena_nf::packet::Packet;
+
+    /// It dies of what it is asked at this moment, and of being dropped.
+    struct Mortal {
+        at: Time,
+        words: &'static str,
+    }
+
+    impl Function for Mortal {
+        fn profile(&self) -> &Profile {
+            &Profile::IDENTITY
+        }
+
+        fn process(&mut self, now: Time, _: Direction, batch: &[Packet<'_>], into: &mut Outcomes) {
+            into.begin(batch.len());
+            assert!(now != self.at, "{}", self.words);
+        }
+
+        fn ask(&self, _: Time, _: Direction, _: &Packet<'_>) -> Asked {
+            unreachable!("nobody asks")
+        }
+
+        fn rule_in_words(&self, _: u32) -> Option<String> {
+            None
+        }
+    }
+
+    impl Drop for Mortal {
+        fn drop(&mut self) {
+            assert!(self.at != Time(3), "its end is one, too");
+        }
+    }
+
+    fn call(function: &LentFunction, at: u64) -> Call {
+        let (works, rest, held, now) = (Vec::new(), Vec::new(), Vec::new(), Time(at));
+        let batch = Arc::new(Lent { works, rest, now_ns: at, now, held });
+        let (function, outcomes) = (Arc::clone(function), Outcomes::default());
+        let direction = Direction::Forward;
+        Call { token: at, member: 1, function, batch, now, direction, outcomes, meter: None }
+    }
+
+    #[test]
+    fn who_panics_is_dead_for_all_who_ask_later_and_no_thread_ends_of_it() {
+        for at in [2, 3] {
+            let mortal: Box<dyn Function> = Box::new(Mortal { at: Time(at), words: "no room" });
+            let function = Arc::new(Mutex::new(Some(mortal)));
+            let answer = call(&function, 1).put();
+            assert_eq!((answer.token, answer.member, answer.said.died), (1, 1, None));
+            assert!(call(&function, at).put().said.died.unwrap().contains("no room"));
+            assert_eq!(call(&function, 4).put().said.died.unwrap(), "it died before");
+        }
+    }
 }

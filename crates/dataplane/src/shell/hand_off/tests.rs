@@ -145,6 +145,7 @@ fn cross(count: usize) {
         own_cores: Vec::new(),
         remembered: None,
         are_confined: false,
+        function_threads: 0,
     };
     let config = EngineConfig::new(NodeName::new("host1").unwrap());
     let mut workers = WorkerPool::start(&config, parts).unwrap();

@@ -1,0 +1,169 @@
+//! Threads that ask functions for the workers: each puts the questions that it is handed, in their order, and rings whoever
+//! has handed them. Knows channels and bells; refuses to know what is asked, and who may be asked at once.
+
+use super::DataplaneError;
+use super::sandbox;
+use crate::engine::{Answer, Call, Lanes};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Questions without content by which the price of one is measured.
+const TRIALS: usize = 33;
+
+/// What a thread is handed.
+enum Handed {
+    Question(Box<Call>, Asker),
+    /// Whoever waits for this wants to know how long it takes.
+    Trial(Sender<()>),
+    /// There will be nothing more.
+    End,
+}
+
+/// Who wants an answer.
+#[derive(Clone)]
+struct Asker {
+    answers: Sender<Answer>,
+    bell: Arc<Bell>,
+}
+
+/// Rung once, however many answers there are, until the worker looks.
+struct Bell {
+    ring: Box<dyn Fn() + Send + Sync>,
+    is_rung: AtomicBool,
+}
+
+impl Asker {
+    fn tell(&self, answer: Answer) {
+        // A worker that is gone wants to know nothing.
+        if self.answers.send(answer).is_ok() && !self.bell.is_rung.swap(true, Ordering::AcqRel) {
+            (self.bell.ring)();
+        }
+    }
+}
+
+/// The threads of a data plane.
+pub struct FunctionThreads {
+    threads: Vec<(Sender<Handed>, Option<JoinHandle<()>>)>,
+    hop_ns: u64,
+}
+
+impl FunctionThreads {
+    /// Starts so many, with the privileges of the calling thread.
+    ///
+    /// # Errors
+    /// No thread is left.
+    pub fn start(count: usize, are_confined: bool) -> Result<Self, DataplaneError> {
+        let mut threads = Vec::with_capacity(count);
+        for number in 0..count {
+            let (sender, receiver) = mpsc::channel();
+            let work = move || serve(&receiver, are_confined);
+            let thread = std::thread::Builder::new().name(format!("function{number}")).spawn(work);
+            let thread = thread.map_err(DataplaneError::Start)?;
+            threads.push((sender, Some(thread).filter(|_| !are_confined)));
+        }
+        let hop_ns = threads.first().map_or(0, |(thread, _)| trial_ns(thread));
+        Ok(Self { threads, hop_ns })
+    }
+
+    /// They, as a worker sees them that is woken by `ring`; none: there are none.
+    pub fn lanes(&self, ring: impl Fn() + Send + Sync + 'static) -> Option<Box<dyn Lanes>> {
+        if self.threads.is_empty() {
+            return None;
+        }
+        let (answers, answered) = mpsc::channel();
+        let bell = Arc::new(Bell { ring: Box::new(ring), is_rung: AtomicBool::new(false) });
+        let threads = self.threads.iter().map(|(thread, _)| thread.clone()).collect();
+        let asker = Asker { answers, bell };
+        Some(Box::new(WorkerLanes { threads, asker, answered, hop_ns: self.hop_ns }))
+    }
+}
+
+impl Drop for FunctionThreads {
+    fn drop(&mut self) {
+        // Workers may be there still that could hand something over.
+        for (thread, _) in &self.threads {
+            thread.send(Handed::End).ok();
+        }
+        for (_, handle) in self.threads.drain(..) {
+            handle.map(JoinHandle::join);
+        }
+    }
+}
+
+/// A thread, until nobody can hand it anything.
+fn serve(receiver: &Receiver<Handed>, is_confined: bool) {
+    let outcome = if is_confined { sandbox::confine_worker() } else { Ok(()) };
+    match outcome {
+        Ok(()) => {
+            for handed in receiver {
+                match handed {
+                    Handed::Question(call, asker) => asker.tell(call.put()),
+                    Handed::Trial(done) => drop(done.send(())),
+                    Handed::End => break,
+                }
+            }
+        }
+        // What it is handed is given back unanswered: nobody waits for it for long.
+        Err(error) => tracing::error!("a thread that asks functions cannot be confined: {error}"),
+    }
+    if is_confined {
+        // It has no system call by which a thread ends.
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+/// What a question costs that takes no time, in nanoseconds: the median of some.
+fn trial_ns(thread: &Sender<Handed>) -> u64 {
+    let trial = |_| {
+        let (done, outcome) = mpsc::channel();
+        let began = Instant::now();
+        thread.send(Handed::Trial(done)).ok();
+        outcome.recv().ok();
+        u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    };
+    let mut took: Vec<u64> = (0..TRIALS).map(trial).collect();
+    took.sort_unstable();
+    took.get(TRIALS / 2).copied().unwrap_or_default()
+}
+
+/// The threads as one worker sees them.
+struct WorkerLanes {
+    threads: Vec<Sender<Handed>>,
+    asker: Asker,
+    answered: Receiver<Answer>,
+    hop_ns: u64,
+}
+
+impl Lanes for WorkerLanes {
+    fn count(&self) -> usize {
+        self.threads.len()
+    }
+
+    fn hop_ns(&self) -> u64 {
+        self.hop_ns
+    }
+
+    fn hand(&mut self, lane: usize, call: Call) -> Result<(), Call> {
+        let Some(thread) = self.threads.get(lane) else { return Err(call) };
+        let handed = Handed::Question(Box::new(call), self.asker.clone());
+        match thread.send(handed) {
+            Err(mpsc::SendError(Handed::Question(call, _))) => Err(*call),
+            _ => Ok(()),
+        }
+    }
+
+    fn answer(&mut self) -> Option<Answer> {
+        // Before looking, so that what comes afterwards rings again.
+        self.asker.bell.is_rung.store(false, Ordering::Release);
+        self.answered.try_recv().ok()
+    }
+
+    fn wait(&mut self, most_ns: u64) -> Option<Answer> {
+        self.answered.recv_timeout(Duration::from_nanos(most_ns)).ok()
+    }
+}
