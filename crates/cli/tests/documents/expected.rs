@@ -8,7 +8,8 @@ functions:
   - {name: edge, template: {runs: {bundled: firewall}, config: {file: edge.iptables}, on: [host2]}}
   - {name: flows, template: {runs: {bundled: monitor}, on: [host2]}}
 chains:
-  - {name: guarded, source: S, destination: D, classify: tcp dport 80, through: [edge, flows]}
+  - {name: guarded, source: S, destination: D, classify: tcp dport 80, through: [edge, flows],
+     symmetric: true}
 ";
 const RULES: &str =
     "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -p tcp -m tcp --dport 23 -j DROP\nCOMMIT\n";
