@@ -248,8 +248,12 @@ impl Asked<'_> {
         let kind = found.and_then(kind_inside);
         let mut instances = Vec::new();
         for instance in found.filter(|_| kind.is_some()).into_iter().flat_map(|it| &it.instances) {
-            let InstanceReport { node, weight, .. } = self.client.instance(instance)?;
-            instances.push((node, weight));
+            instances.push(match self.client.instance(instance) {
+                Ok(InstanceReport { node, weight, .. }) => (node, weight),
+                // Another has the same name: where this one stands is not known then.
+                Err(ClientError::Refused { .. } | ClientError::NotFound { .. }) => (None, 1),
+                Err(error) => return Err(error.into()),
+            });
         }
         let function = KnownFunction { name: name.into(), kind, instances, is_tap: false };
         self.known.insert(name.into(), function.clone());

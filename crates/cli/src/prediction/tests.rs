@@ -74,9 +74,9 @@ fn before_anybody_is_timed_defaults_are_used_and_called_so() {
     assert_eq!(
         lines[2..],
         [
-            "  ceiling    1217730 packets a second: host2 is busy then, 821.2 ns for each; of its functions edge takes \
-             the most (148.2 ns)",
-            "  processor  host2 0.411 cores (821.2 ns a packet)",
+            "  ceiling    at most 1217730 packets a second: host2 is busy then, 821.2 ns for each; of its \
+             functions edge takes the most (148.2 ns)",
+            "  processor  host2 0.4106 cores (821.2 ns a packet)",
             "  times      edge 148.2 ns (default), flows 45.2 ns (default), data plane 627.8 ns (default) a visit",
         ]
     );
@@ -121,7 +121,7 @@ fn where_there_is_no_answer_the_ceiling_or_what_is_missing_is_told() {
         "  delay      none: more come than can be served, and queues grow for ever"
     );
     assert!(
-        said[2].starts_with("  ceiling    1288660 packets a second: host2 is busy"),
+        said[2].starts_with("  ceiling    at most 1288660 packets a second: host2 is busy"),
         "{said:?}"
     );
     assert!(!said.iter().any(|line| line.contains("p99") || line.contains("simulated")));
@@ -296,12 +296,12 @@ fn what_is_measured_is_used_and_stands_beside_what_is_expected() {
     let expected = told(seen);
     let said = lines(&expected);
     assert_eq!(said[0], "expected of chain web at 100000 packets a second (measured)");
-    assert_eq!(said[3], "  processor  host2 0.083 cores (827.8 ns a packet)");
+    assert_eq!(said[3], "  processor  host2 0.08278 cores (827.8 ns a packet)");
     assert_eq!(
         said[4..],
         [
             "  times      edge 200 ns (measured, 60000 packets, scv 0.00), data plane 627.8 ns (default) a visit",
-            "  measured   100000 packets a second, functions at host2 0.020 cores (0.020 expected); the delay is not \
+            "  measured   100000 packets a second, functions at host2 0.02 cores (0.02 expected); the delay is not \
              measured",
         ]
     );

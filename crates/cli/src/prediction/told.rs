@@ -118,7 +118,8 @@ fn ceiling_in_words(ceiling: &Ceiling, untimed: &[String]) -> String {
         some => format!(", or what {} carries, if that is less", some.join(", ")),
     };
     format!(
-        "{} packets a second: {} is busy then, {} for each; of its functions {function} takes the most ({}){least}",
+        "at most {} packets a second: {} is busy then, {} for each; of its functions {function} takes the most \
+         ({}){least}",
         count(*per_second),
         host(node.as_ref()),
         seconds(*taken),
@@ -133,7 +134,9 @@ fn host(node: Option<&NodeName>) -> &str {
 fn load(load: &CoreLoad) -> String {
     let taken = seconds(load.seconds_per_packet);
     match load.busy_cores {
-        Some(busy) => format!("{} {busy:.3} cores ({taken} a packet)", host(load.node.as_ref())),
+        Some(busy) => {
+            format!("{} {} cores ({taken} a packet)", host(load.node.as_ref()), cores(busy))
+        }
         None => format!("{} {taken} a packet", host(load.node.as_ref())),
     }
 }
@@ -165,8 +168,8 @@ fn measured(watched: &Watched) -> String {
     let rate = seen.rate.map(|rate| format!("{} packets a second", count(rate)));
     let busy = |(node, busy): (&String, &f64)| {
         let expected = watched.expected(node);
-        let expected = expected.map(|cores| format!(" ({cores:.3} expected)"));
-        format!("functions at {node} {busy:.3} cores{}", expected.unwrap_or_default())
+        let expected = expected.map(|busy| format!(" ({} expected)", cores(busy)));
+        format!("functions at {node} {} cores{}", cores(*busy), expected.unwrap_or_default())
     };
     let told = joined(rate.into_iter().chain(seen.busy.iter().map(busy)));
     let told = if told.is_empty() { "no node told counters twice".into() } else { told };
@@ -199,6 +202,11 @@ fn seconds(value: f64) -> String {
     format!("{} {name}", digits(value / unit))
 }
 
+/// Cores that are busy, with five digits behind the point.
+fn cores(busy: f64) -> String {
+    trimmed(format!("{busy:.5}"))
+}
+
 /// With four digits, or all before the point.
 fn digits(value: f64) -> String {
     let behind = match value {
@@ -207,7 +215,11 @@ fn digits(value: f64) -> String {
         tens if tens >= 10.0 => 2,
         _ => 3,
     };
-    let text = format!("{value:.behind$}");
+    trimmed(format!("{value:.behind$}"))
+}
+
+/// Without zeros at the end of what is behind a point.
+fn trimmed(text: String) -> String {
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text,

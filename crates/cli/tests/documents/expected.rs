@@ -19,8 +19,8 @@ fn a_plan_tells_what_to_expect_of_chains_and_where_no_rate_is_stable_what_holds_
     let controller = Controller::with_ports("none");
     controller.file("edge.iptables", RULES);
     let file = controller.file("guarded.yaml", GUARDED);
-    let ceiling = "  ceiling    1217730 packets a second: host2 is busy then, 821.2 ns for each; of its functions \
-                   edge takes the most (148.2 ns)";
+    let ceiling = "  ceiling    at most 1217730 packets a second: host2 is busy then, 821.2 ns for each; of its \
+                   functions edge takes the most (148.2 ns)";
     let plan = controller.tell(3, &["plan", "-f", &file]);
     for part in ["chain guarded new", "expected of chain guarded\n", "none without a rate", ceiling]
     {
