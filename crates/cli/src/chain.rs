@@ -80,7 +80,8 @@ pub(crate) enum ChainCommand {
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
     },
-    /// One chain with the counters of each hop.
+    /// One chain with the counters of each hop; where its functions were timed, with the rate, load and delay that are
+    /// expected of it beside what is measured (counters are read twice then, half a second apart).
     Show {
         /// Name or id.
         name: String,
@@ -109,7 +110,9 @@ pub(crate) fn run(connection: &Connection, command: ChainCommand) -> Result<(), 
             tell(Format::Yaml, &chain, |_| {})
         }
         ChainCommand::Check { name, output } => check(&client.check_chain(&name)?, output),
-        ChainCommand::Show { name, output } => chain_show::show(&client.chain(&name)?, output),
+        ChainCommand::Show { name, output } => {
+            chain_show::show(&client, &client.chain(&name)?, output)
+        }
     }
 }
 

@@ -1,8 +1,10 @@
-//! `catena chain show`: a chain with what its nodes counted, direction by direction. Knows what each
-//! number leaves out and says so; refuses to add up what different data planes did not count.
+//! `catena chain show`: a chain with what its nodes counted, direction by direction, and what is expected of it beside
+//! that. Knows what each number leaves out and says so; refuses to add up what different data planes did not count.
 
 use crate::failure::Failure;
 use crate::output::{Format, Table, block, say, table, tell};
+use crate::prediction::{self, Expected};
+use catena_client::Client;
 use catena_model::account::{HopCounters, Volume};
 use catena_model::service_time::ServiceTime;
 use catena_model::setup::ChainSetups;
@@ -10,6 +12,7 @@ use catena_model::status::{
     ChainAtNode, ChainReport, LostOnReturn, PathInstance, PathReport, SilentNode,
 };
 use catena_model::{DropReason, NodeName};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A phase of a path: traffic takes it.
@@ -30,35 +33,45 @@ const COLUMNS: [&str; 9] = [
     "dropped",
 ];
 
-pub(crate) fn show(report: &ChainReport, output: Format) -> Result<(), Failure> {
-    tell(output, report, |_| {
-        say!(
-            "{}   {} ─► {}",
-            report.name,
-            report.encapsulation.title(),
-            functions(report).join(" ─► ")
-        );
-        let path = report.status.path.map_or_else(String::new, |path| format!("   path {path}"));
-        say!("{}{path}   {}", report.status.state.name(), report.status.reason);
-        for way in ways(report) {
-            if let Some(title) = &way.title {
-                say!("{title}");
-            }
-            block(way.table());
-            for line in way.drops().into_iter().chain(way.inside()) {
-                say!("{line}");
-            }
+pub(crate) fn show(client: &Client, report: &ChainReport, output: Format) -> Result<(), Failure> {
+    let expected = prediction::of_report(client, report)?;
+    let mut told = serde_json::to_value(report)?;
+    if let (Value::Object(told), Some(expected)) = (&mut told, &expected) {
+        told.insert("prediction".into(), expected.json());
+    }
+    tell(output, &told, |_| people(report, expected.as_ref()))
+}
+
+fn people(report: &ChainReport, expected: Option<&Expected>) {
+    say!(
+        "{}   {} ─► {}",
+        report.name,
+        report.encapsulation.title(),
+        functions(report).join(" ─► ")
+    );
+    let path = report.status.path.map_or_else(String::new, |path| format!("   path {path}"));
+    say!("{}{path}   {}", report.status.state.name(), report.status.reason);
+    for way in ways(report) {
+        if let Some(title) = &way.title {
+            say!("{title}");
         }
-        if let Some(line) = setup_line(report) {
+        block(way.table());
+        for line in way.drops().into_iter().chain(way.inside()) {
             say!("{line}");
         }
-        for line in remarks(report) {
-            say!("{line}");
-        }
-        for instance in &report.health {
-            say!("instance {} {}", instance.name, instance.health.name());
-        }
-    })
+    }
+    if let Some(line) = setup_line(report) {
+        say!("{line}");
+    }
+    for line in remarks(report) {
+        say!("{line}");
+    }
+    for instance in &report.health {
+        say!("instance {} {}", instance.name, instance.health.name());
+    }
+    for line in expected.map(prediction::lines).unwrap_or_default() {
+        say!("{line}");
+    }
 }
 
 /// When the controller is asked for flows, and how often it was; none: it is not, and was not.

@@ -39,6 +39,7 @@ mod path_live;
 mod placement;
 mod plan;
 mod policy;
+mod prediction;
 mod receipt;
 mod roles;
 mod slice;
@@ -123,7 +124,8 @@ enum Command {
     Path(path::PathCommand),
     /// Make everything as a document says: all of it, at once, or nothing.
     Apply(apply::ApplyArguments),
-    /// What a document would change, before it is applied (exit code 3: something).
+    /// What a document would change, before it is applied, and which rate, load and delay to expect of its chains then
+    /// (exit code 3: something would change).
     Plan(plan::PlanArguments),
     /// Where a document and what is declared differ, line by line (exit code 3: somewhere).
     Diff(diff::DiffArguments),

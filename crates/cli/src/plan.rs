@@ -1,14 +1,16 @@
-//! `catena plan`: what a document would change, before it is applied.
+//! `catena plan`: what a document would change, before it is applied, and what to expect of its chains then.
 
 use crate::connection::Connection;
 use crate::document::{DocumentArgument, Written};
 use crate::failure::Failure;
 use crate::output::{Format, progress, say, tell};
 use crate::placement::{self, PlaceArguments};
+use crate::prediction::{self, Expected, PredictArguments};
 use catena_client::deploy::Deployment;
 use catena_client::{Client, Draft};
 use catena_model::preview::{ChangeKind, Plan, ResourceChange};
 use clap::Args;
+use serde_json::Value;
 
 #[derive(Args)]
 pub(crate) struct PlanArguments {
@@ -19,6 +21,8 @@ pub(crate) struct PlanArguments {
     undeploy: bool,
     #[command(flatten)]
     place: PlaceArguments,
+    #[command(flatten)]
+    predict: PredictArguments,
     /// How it is printed.
     #[arg(short, long, value_enum, default_value = "table")]
     output: Format,
@@ -26,7 +30,8 @@ pub(crate) struct PlanArguments {
 
 pub(crate) fn run(connection: &Connection, arguments: &PlanArguments) -> Result<(), Failure> {
     let written = arguments.document.read()?;
-    let draft = draft(&connection.client()?, &written, arguments.undeploy)?;
+    let client = connection.client()?;
+    let draft = draft(&client, &written, arguments.undeploy)?;
     if arguments.place.place {
         return placement::run(&draft, &written.document, &arguments.place, arguments.output);
     }
@@ -34,15 +39,30 @@ pub(crate) fn run(connection: &Connection, arguments: &PlanArguments) -> Result<
         tell_taken(&placement::take(&draft, &written.document)?);
     }
     let plan = draft.plan()?;
+    let expected = match arguments.undeploy {
+        true => Vec::new(),
+        false => prediction::of_document(&client, &draft, &written.document, &arguments.predict)?,
+    };
     let undeploy = if arguments.undeploy { " --undeploy" } else { "" };
     let file = arguments.document.file.display();
     let apply = format!("catena apply -f {file}{undeploy} --plan {}", plan.plan);
-    tell(arguments.output, &plan, |_| {
-        for line in lines(&plan, &apply) {
+    tell(arguments.output, &with_predictions(&plan, &expected)?, |_| {
+        let expected_lines = expected.iter().flat_map(prediction::lines);
+        let shared = prediction::shared(&expected);
+        for line in lines(&plan, &apply).into_iter().chain(expected_lines).chain(shared) {
             say!("{line}");
         }
     })?;
     if plan.is_empty() { Ok(()) } else { Err(Failure::changes()) }
+}
+
+/// The plan for programs.
+fn with_predictions(plan: &Plan, expected: &[Expected]) -> Result<Value, Failure> {
+    let mut told = serde_json::to_value(plan)?;
+    if let Value::Object(told) = &mut told {
+        told.insert("predictions".into(), expected.iter().map(Expected::json).collect());
+    }
+    Ok(told)
 }
 
 /// Hosts that were taken are told beside what is printed for programs.

@@ -2,6 +2,8 @@
 //! command line alone.
 #![allow(clippy::unwrap_used)]
 
+#[path = "documents/expected.rs"]
+mod expected;
 #[path = "documents/moves.rs"]
 mod moves;
 #[path = "documents/names.rs"]

@@ -41,6 +41,7 @@ mod place;
 mod placement;
 pub mod policy;
 mod port_numbers;
+pub mod prediction;
 mod preview;
 mod programs;
 pub mod queueing;

@@ -65,17 +65,20 @@ pub enum QueueError {
     },
 }
 
-fn positive(what: &'static str, value: f64) -> Result<f64, QueueError> {
+/// A number above zero.
+pub(crate) fn positive(what: &'static str, value: f64) -> Result<f64, QueueError> {
     let is_it = value.is_finite() && value > 0.0;
     is_it.then_some(value).ok_or(QueueError::NotANumber { what, value, wanted: "above zero" })
 }
 
-fn no_less_than_zero(what: &'static str, value: f64) -> Result<f64, QueueError> {
+/// A number that is not below zero.
+pub(crate) fn no_less_than_zero(what: &'static str, value: f64) -> Result<f64, QueueError> {
     let is_it = value.is_finite() && value >= 0.0;
     is_it.then_some(value).ok_or(QueueError::NotANumber { what, value, wanted: "zero or more" })
 }
 
-fn count(what: &'static str, count: usize, most: usize) -> Result<usize, QueueError> {
+/// As many as there may be, and one at least.
+pub(crate) fn count(what: &'static str, count: usize, most: usize) -> Result<usize, QueueError> {
     let is_it = (1..=most).contains(&count);
     is_it.then_some(count).ok_or(QueueError::Count { what, count, most })
 }

@@ -24,6 +24,7 @@ pub struct Station {
     mean: f64,
     scv: Scv,
     servers: u32,
+    has_queue_each: bool,
 }
 
 impl Station {
@@ -40,7 +41,16 @@ impl Station {
             let what = "the squared coefficient of variation of simulated services";
             return Err(QueueError::NotANumber { what, value, wanted: "0, or from 0.001 to 1000" });
         }
-        Ok(Self { mean: no_less_than_zero("the mean service time", mean)?, scv, servers })
+        let mean = no_less_than_zero("the mean service time", mean)?;
+        Ok(Self { mean, scv, servers, has_queue_each: false })
+    }
+
+    /// The same, but each server has a queue of its own, and chance shares packets out evenly.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_a_queue_each(mean: f64, scv: Scv, servers: u32) -> Result<Self, QueueError> {
+        Ok(Self { has_queue_each: true, ..Self::new(mean, scv, servers)? })
     }
 
     fn service(&self, draws: &mut Draws) -> f64 {
@@ -139,12 +149,9 @@ impl Stage {
         order.sort_by(|one, other| at[*one].total_cmp(&at[*other]));
         let mut left = vec![(0.0_f64, 0.0_f64); at.len()];
         for member in &self.members {
-            let mut free: BinaryHeap<Free> = (0..member.servers).map(|_| Free(0.0)).collect();
+            let mut servers = Servers::of(member);
             for packet in &order {
-                let Some(Free(since)) = free.pop() else { continue };
-                let begins = since.max(at[*packet]);
-                let ends = begins + member.service(draws);
-                free.push(Free(ends));
+                let (begins, ends) = servers.serve(member, at[*packet], draws);
                 if ends > left[*packet].0 {
                     left[*packet] = (ends, begins - at[*packet]);
                 }
@@ -177,6 +184,45 @@ impl Simulated {
     pub fn sojourn_quantile(&self, part: f64) -> Result<f64, QueueError> {
         let place = (self.times.len() as f64 * share(part)?) as usize;
         Ok(self.times.get(place).copied().unwrap_or(0.0))
+    }
+}
+
+/// When the servers of a station are free.
+enum Servers {
+    /// Behind one queue.
+    Together(BinaryHeap<Free>),
+    /// With a queue each.
+    Apart(Vec<f64>),
+}
+
+impl Servers {
+    fn of(station: &Station) -> Self {
+        let free = 0..station.servers;
+        match station.has_queue_each {
+            true => Self::Apart(free.map(|_| 0.0).collect()),
+            false => Self::Together(free.map(|_| Free(0.0)).collect()),
+        }
+    }
+
+    /// When a packet that comes now begins to be served, and when it has been.
+    fn serve(&mut self, station: &Station, comes: f64, draws: &mut Draws) -> (f64, f64) {
+        match self {
+            Self::Together(free) => {
+                let begins = free.pop().map_or(comes, |Free(since)| since.max(comes));
+                let ends = begins + station.service(draws);
+                free.push(Free(ends));
+                (begins, ends)
+            }
+            Self::Apart(free) => {
+                let place = draws.below(free.len());
+                let begins = free.get(place).map_or(comes, |since| since.max(comes));
+                let ends = begins + station.service(draws);
+                if let Some(since) = free.get_mut(place) {
+                    *since = ends;
+                }
+                (begins, ends)
+            }
+        }
     }
 }
 
@@ -215,6 +261,14 @@ impl Draws {
         self.drawn += 1;
         let bits = mix(self.seed ^ mix(self.drawn)) >> 11;
         (bits + 1) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// One of so many places; of one, the first without a draw.
+    fn below(&mut self, places: usize) -> usize {
+        match places {
+            0 | 1 => 0,
+            _ => ((self.uniform() * places as f64) as usize).min(places - 1),
+        }
     }
 
     /// An exponential time whose mean is one.
