@@ -7,6 +7,7 @@ use crate::bundle::ConfigurationId;
 use crate::drop_reason::DropReason;
 use crate::id::{BlueprintNumber, ChainId, InstanceId, NodeName, PathId, PortId, SliceId};
 use crate::kernel::KernelCounters;
+use crate::parallelism::FormChoice;
 use crate::service_time::ServiceTime;
 use crate::setup::SetupCounters;
 use crate::slice_wait::SliceWait;
@@ -215,6 +216,12 @@ pub struct FunctionCounters {
     pub messages: MessageCounters,
     /// ICMP errors that were not made, as there were too many in a second already.
     pub errors_withheld: u64,
+    /// How often it has died and begun anew.
+    #[serde(default)]
+    pub deaths: u64,
+    /// How it is asked, where the node has threads for that; none: by the worker, and there is no choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<FormChoice>,
 }
 
 /// What became of messages that a function has handed out, which are no packets: alerts, and flow records. All that are

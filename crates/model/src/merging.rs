@@ -43,6 +43,8 @@ impl FunctionCounters {
         add(&mut self.events, other.events);
         self.messages.merge(&other.messages);
         add(&mut self.errors_withheld, other.errors_withheld);
+        add(&mut self.deaths, other.deaths);
+        self.choice = self.choice.or(other.choice);
     }
 }
 

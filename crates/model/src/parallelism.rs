@@ -3,8 +3,10 @@
 //!
 //! Knows profiles; refuses to know functions, what forking costs, and who runs what where.
 
+mod form;
 mod stages;
 
+pub use form::{Form, FormChoice};
 pub use stages::{StageMember, Stages};
 
 use crate::profile::{FieldSet, Profile, StateScope};

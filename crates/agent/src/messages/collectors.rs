@@ -145,6 +145,8 @@ mod tests {
             events: 0,
             messages: MessageCounters::default(),
             errors_withheld: 0,
+            deaths: 0,
+            choice: None,
         }];
         counts.complete(&mut known);
         let [function] = known;

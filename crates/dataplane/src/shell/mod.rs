@@ -31,9 +31,9 @@ mod way_up;
 mod worker;
 mod worker_pool;
 
-pub use function_threads::FunctionThreads;
 pub use catena_io::{User, drop_privileges, give_to};
 pub use control_socket::ControlSocketError;
+pub use function_threads::FunctionThreads;
 pub use kernel_tables::KernelTables;
 pub use program_log::{LoggedChange, decode};
 pub use standalone_workers::StandaloneWorkers;

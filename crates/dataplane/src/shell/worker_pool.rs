@@ -93,8 +93,7 @@ impl WorkerPool {
         let wakers = wakers.map_err(start_error)?;
         let barrier = Arc::new(Barrier::new(wakers.iter().cloned()));
         let board = Arc::new(Board::default());
-        let function_threads =
-            FunctionThreads::start(parts.function_threads, parts.are_confined)?;
+        let function_threads = FunctionThreads::start(parts.function_threads, parts.are_confined)?;
         let (slots, homes) = (Vec::new(), BTreeMap::new());
         let mut workers = Self { slots, homes, reports, report_bell, function_threads };
         let hand_off = hand_off::introduce(&barrier);

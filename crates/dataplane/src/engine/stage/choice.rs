@@ -2,37 +2,11 @@
 //! side by side by threads: by what each costs. Knows prices and queues of one server (specification of function
 //! parallelism, section 1.4); refuses to know who may stand beside whom.
 
+use catena_model::parallelism::{Form, FormChoice};
 use std::ops::Range;
 
 /// A change must promise this share of the present delay at most: prices move, and forms shall not follow each move.
 const WORTH: f64 = 0.9;
-
-/// How the functions of a hop are asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Form {
-    /// By the engine itself, one after the other.
-    #[default]
-    Fuse,
-    /// By a thread each, one after the other.
-    Pipeline,
-    /// By a thread each, those of a stage side by side.
-    Fork,
-}
-
-impl Form {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Fuse, Self::Pipeline, Self::Fork];
-
-    /// Its word.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fuse => "fuse",
-            Self::Pipeline => "pipeline",
-            Self::Fork => "fork",
-        }
-    }
-}
 
 /// What is known of the packets that take one way through a hop.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,34 +67,68 @@ fn is_possible(prices: &[Price], form: Form, threads: Threads) -> bool {
     }
 }
 
-/// The form for ways that share functions, so that all have one form.
-pub(crate) fn choose(prices: &[Price], threads: Threads, now: Form) -> Form {
+/// The form for ways that share functions, so that all have one form, and what each would cost.
+pub(crate) fn choose(prices: &[Price], threads: Threads, now: Form) -> FormChoice {
+    let costs: Vec<(Form, Cost)> = Form::ALL
+        .into_iter()
+        .filter(|form| is_possible(prices, *form, threads))
+        .map(|form| (form, cost(prices, form, threads)))
+        .collect();
+    let of = |wanted: Form| costs.iter().find(|(form, _)| *form == wanted).map(|(_, cost)| *cost);
+    let form = match of(now) {
+        // There are no threads for it any more.
+        None => Form::Fuse,
+        Some(present) => {
+            let worth = costs.iter().filter(|(_, cost)| cost.is_worth_more_than(&present));
+            let best = worth.min_by(|(_, one), (_, other)| {
+                let by_delay = one.delay_ns.total_cmp(&other.delay_ns);
+                by_delay.then_with(|| one.slowest_ns.total_cmp(&other.slowest_ns))
+            });
+            best.map_or(now, |(form, _)| *form)
+        }
+    };
+    let told = |form: Form| of(form).filter(|cost| cost.delay_ns.is_finite());
+    let told = |form: Form| told(form).map(|cost| cost.delay_ns as u64);
+    FormChoice {
+        form,
+        fuse_ns: told(Form::Fuse),
+        pipeline_ns: told(Form::Pipeline),
+        fork_ns: told(Form::Fork),
+    }
+}
+
+/// What a form costs.
+#[derive(Clone, Copy)]
+struct Cost {
+    /// The mean over all packets.
+    delay_ns: f64,
+    /// The slowest server of all ways.
+    slowest_ns: f64,
+}
+
+impl Cost {
+    /// Where every queue grows, it is the one that grows slowest.
+    fn is_worth_more_than(&self, other: &Self) -> bool {
+        match (self.delay_ns.is_finite(), other.delay_ns.is_finite()) {
+            (false, false) => self.slowest_ns < other.slowest_ns * WORTH,
+            (true, false) => true,
+            _ => self.delay_ns < other.delay_ns * WORTH,
+        }
+    }
+}
+
+fn cost(prices: &[Price], form: Form, threads: Threads) -> Cost {
     let rate: f64 = prices.iter().map(|price| price.rate).sum();
-    // Where nothing comes, what would come is as good as any other.
-    let weight = |price: &Price| if rate > 0.0 { price.rate / rate } else { 1.0 };
-    let cost = |form: Form| -> (f64, f64) {
-        let delay =
-            prices.iter().map(|price| weight(price) * delay_ns(price, form, threads)).sum::<f64>();
-        let slowest = prices.iter().map(|price| slowest_ns(price, form, threads));
-        (delay, slowest.fold(0.0, f64::max))
+    // Where nothing comes, what would come is as good on any way.
+    let weight = |price: &Price| match rate > 0.0 {
+        true => price.rate / rate,
+        false => 1.0 / prices.len() as f64,
     };
-    let possible = Form::ALL.into_iter().filter(|form| is_possible(prices, *form, threads));
-    let costs: Vec<(Form, (f64, f64))> = possible.map(|form| (form, cost(form))).collect();
-    // Where every queue grows, the one that grows slowest.
-    let better = |one: (f64, f64), other: (f64, f64)| match (one.0.is_finite(), other.0.is_finite())
-    {
-        (false, false) => one.1 < other.1 * WORTH,
-        (true, false) => true,
-        _ => one.0 < other.0 * WORTH,
-    };
-    let Some((_, present)) = costs.iter().find(|(form, _)| *form == now) else {
-        return Form::Fuse;
-    };
-    let worth = costs.iter().filter(|(_, cost)| better(*cost, *present));
-    let best = worth.min_by(|(_, one), (_, other)| {
-        one.0.total_cmp(&other.0).then_with(|| one.1.total_cmp(&other.1))
-    });
-    best.map_or(now, |(form, _)| *form)
+    let weighed = prices.iter().filter(|price| weight(price) > 0.0);
+    Cost {
+        delay_ns: weighed.map(|price| weight(price) * delay_ns(price, form, threads)).sum(),
+        slowest_ns: prices.iter().map(|price| slowest_ns(price, form, threads)).fold(0.0, f64::max),
+    }
 }
 
 #[cfg(test)]
@@ -137,31 +145,31 @@ mod tests {
     fn who_costs_less_than_a_hop_stays_with_the_engine() {
         let cheap = price(&[300.0, 400.0], &[0..2], 1e-5);
         for now in Form::ALL {
-            assert_eq!(choose(std::slice::from_ref(&cheap), THREADS, now), Form::Fuse);
+            assert_eq!(choose(std::slice::from_ref(&cheap), THREADS, now).form, Form::Fuse);
         }
     }
 
     #[test]
     fn four_that_take_a_millisecond_are_asked_side_by_side() {
         let heavy = price(&[1e6; 4], &[0..4], 0.1e-6);
-        assert_eq!(choose(std::slice::from_ref(&heavy), THREADS, Form::Fuse), Form::Fork);
+        assert_eq!(choose(std::slice::from_ref(&heavy), THREADS, Form::Fuse).form, Form::Fork);
         // Of three threads nobody can ask four at once.
         let few = Threads { count: 3, ..THREADS };
-        assert_eq!(choose(std::slice::from_ref(&heavy), few, Form::Fuse), Form::Pipeline);
+        assert_eq!(choose(std::slice::from_ref(&heavy), few, Form::Fuse).form, Form::Pipeline);
         // And none at all is no choice, whatever there was before.
         let none = Threads { count: 0, ..THREADS };
         for now in Form::ALL {
-            assert_eq!(choose(std::slice::from_ref(&heavy), none, now), Form::Fuse);
+            assert_eq!(choose(std::slice::from_ref(&heavy), none, now).form, Form::Fuse);
         }
     }
 
     #[test]
     fn what_may_not_stand_side_by_side_is_a_pipeline_under_load_and_one_behind_the_other_without() {
         let serial = |rate| price(&[1e6, 1e6], &[0..1, 1..2], rate);
-        assert_eq!(choose(&[serial(0.01e-6)], THREADS, Form::Fuse), Form::Fuse);
-        assert_eq!(choose(&[serial(0.4e-6)], THREADS, Form::Fuse), Form::Pipeline);
+        assert_eq!(choose(&[serial(0.01e-6)], THREADS, Form::Fuse).form, Form::Fuse);
+        assert_eq!(choose(&[serial(0.4e-6)], THREADS, Form::Fuse).form, Form::Pipeline);
         // More than anybody can do: whoever gets most done.
-        assert_eq!(choose(&[serial(3e-6)], THREADS, Form::Fuse), Form::Pipeline);
+        assert_eq!(choose(&[serial(3e-6)], THREADS, Form::Fuse).form, Form::Pipeline);
     }
 
     #[test]
@@ -171,7 +179,7 @@ mod tests {
         let even = price(&[1e6, 1e6], &[0..2], 0.0);
         let threads = Threads { count: 2, hop_ns };
         for now in [Form::Fuse, Form::Fork] {
-            assert_eq!(choose(std::slice::from_ref(&even), threads, now), now);
+            assert_eq!(choose(std::slice::from_ref(&even), threads, now).form, now);
         }
     }
 

@@ -8,13 +8,13 @@ mod join;
 mod lanes;
 mod lent;
 
-pub use choice::Form;
+pub use catena_model::parallelism::Form;
 pub(crate) use join::{Merging, Question};
 pub use lanes::{Answer, Call, Lanes};
 pub(crate) use lanes::{LentFunction, Said, ask_safely};
 pub(crate) use lent::{Lent, packet, upper};
 
-use catena_model::parallelism::{StageMember, Stages, Verdict};
+use catena_model::parallelism::{FormChoice, StageMember, Stages, Verdict};
 use catena_model::profile::Profile;
 use catena_nf::outcome::Outcomes;
 use catena_nf::packet::Direction;
@@ -55,6 +55,8 @@ pub(crate) struct Stage {
     ways: BTreeMap<Vec<Met>, Way>,
     /// What each function costs for packets that come together, in nanoseconds.
     costs_ns: BTreeMap<u32, f64>,
+    /// What was chosen for each function when forms were looked at last.
+    choices: BTreeMap<u32, FormChoice>,
     /// The lane of each function.
     homes: BTreeMap<u32, usize>,
     /// The form that all ways take, whatever they cost: for tests.
@@ -80,6 +82,7 @@ impl Stage {
     pub(crate) fn line_up(&mut self, is_there: impl Fn(u32) -> bool) {
         self.ways.clear();
         self.costs_ns.retain(|number, _| is_there(*number));
+        self.choices.retain(|number, _| is_there(*number));
         self.homes.retain(|number, _| is_there(*number));
     }
 
@@ -191,18 +194,22 @@ impl Stage {
                 rate: known.entered as f64 / passed_ns as f64,
             };
             let prices: Vec<Price> = known().map(price).collect();
-            let form = choose(&prices, threads, now);
+            let choice = choose(&prices, threads, now);
+            let form = choice.form;
+            let functions = group.iter().flatten().map(|(number, _)| *number);
+            self.choices.extend(functions.map(|number| (number, choice)));
             if form != now {
-                tracing::info!(
-                    from = now.name(),
-                    to = form.name(),
-                    ?prices,
-                    "functions change form"
-                );
+                let (from, to) = (now.name(), form.name());
+                tracing::info!(from, to, ?prices, "functions change form");
             }
             self.take_form(&group, form);
         }
         self.ways.values_mut().for_each(|known| known.entered = 0);
+    }
+
+    /// What was chosen for a function; none: nothing yet, or there is nothing to choose.
+    pub(crate) fn choice(&self, number: u32) -> Option<FormChoice> {
+        self.choices.get(&number).copied()
     }
 
     /// Hands a question over; given back: nobody is there to ask.

@@ -148,7 +148,8 @@ impl Running {
         self.take_over(&entries);
         self.errors = other.errors.clone();
         self.errors_withheld = other.errors_withheld;
-        (self.events, self.messages) = (other.events, other.messages.clone());
+        (self.events, self.deaths) = (other.events, other.deaths);
+        self.messages = other.messages.clone();
         entries
     }
 
@@ -162,7 +163,7 @@ impl Running {
         taken.unwrap_or_default()
     }
 
-    fn export(&self) -> FunctionCounters {
+    fn export(&self, stage: &Stage) -> FunctionCounters {
         let mut counts = Vec::new();
         self.function.look(|function| function.report(&mut counts));
         let hits = (0..).zip(counts).filter(|(_, count)| count.packets > 0);
@@ -184,6 +185,8 @@ impl Running {
             events: self.events,
             messages: self.messages.clone(),
             errors_withheld: self.errors_withheld,
+            deaths: self.deaths,
+            choice: stage.choice(self.number),
         }
     }
 
@@ -534,7 +537,8 @@ impl Functions {
             let is_newest = newest.is_none_or(|newest| *newest == running.number);
             is_newest && is_asked(&running.bundle.key.0)
         };
-        self.running.iter().flatten().filter(is_told).map(Running::export).collect()
+        let told = self.running.iter().flatten().filter(is_told);
+        told.map(|running| running.export(&self.stage)).collect()
     }
 }
 
