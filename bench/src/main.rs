@@ -16,6 +16,7 @@ mod instructions;
 mod load;
 mod machine;
 mod openstack;
+mod parallel;
 mod peers;
 mod plot;
 mod publish;
@@ -50,6 +51,8 @@ enum Bench {
     Classifier(classifier::Options),
     /// Bundled functions, in memory.
     Functions(functions::Options),
+    /// Functions side by side, in memory.
+    Parallel(parallel::Options),
     /// A switch that reads ways in frames, beside one that looks them up, in memory.
     SourceRoute(source_route::Options),
     /// Packets per second by one worker and by two, over memory.
@@ -88,6 +91,7 @@ impl Bench {
             Self::Slices(options) => !options.quick,
             Self::Classifier(options) => !options.quick,
             Self::Functions(options) => !options.is_trial(),
+            Self::Parallel(options) => !options.is_trial(),
             Self::SourceRoute(options) => !options.quick,
             Self::Workers(options) => !options.quick,
             Self::ChainTcp(options) => !options.quick,
@@ -107,7 +111,7 @@ impl Bench {
 type Figures = fn() -> Vec<Figure>;
 
 /// Every benchmark and its figures; its results are in `results/NAME.json`.
-const BENCHES: [(&str, Figures); 10] = [
+const BENCHES: [(&str, Figures); 11] = [
     ("chain-tcp", chain_tcp::figures),
     ("classifier", classifier::figures),
     ("engine", engine::figures),
@@ -115,6 +119,7 @@ const BENCHES: [(&str, Figures); 10] = [
     ("growth", growth::figures),
     ("growth-one-port", growth::figures),
     ("openstack", openstack::figures),
+    ("parallel", parallel::figures),
     ("slices", slices::figures),
     ("source-route", source_route::figures),
     ("workers", workers::figures),

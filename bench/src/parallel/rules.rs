@@ -1,0 +1,132 @@
+//! Rules of two functions held against each other, and the needless ones of one found, over sets like those of
+//! ClassBench: prefixes, protocols and ports at random.
+
+use super::serving::Measured;
+use crate::engine::wrong;
+use crate::results::{Better, Figure, Goal, Notes};
+use catena_model::bundle::Configuration;
+use catena_nf::random::Random;
+use catena_nf::registry;
+use catena_plan::policy::{analyse_rules, overlaps};
+use catena_rules::ReadRules;
+use serde_json::json;
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+use std::time::Instant;
+
+const RULES: usize = 10_000;
+/// Goals, milliseconds.
+const OVERLAP_MS: f64 = 100.0;
+const REDUNDANCY_MS: f64 = 1_000.0;
+
+pub(super) fn figures() -> [Figure; 2] {
+    let figure = |name, goal| Figure::new(name, "ms", Better::Lower, goal);
+    [
+        figure("overlap_10k_ms", Goal::Value(OVERLAP_MS)),
+        figure("redundancy_10k_ms", Goal::Value(REDUNDANCY_MS)),
+    ]
+}
+
+/// A rule, as whoever compares each with each holds it.
+#[derive(Clone, Copy)]
+struct Cube {
+    source: (u32, u32),
+    destination: (u32, u32),
+    protocol: u8,
+    ports: (u16, u16),
+}
+
+impl Cube {
+    fn draw(draws: &mut Random) -> Self {
+        let prefix = |draws: &mut Random| {
+            let bits = [0, 8, 12, 16, 20, 24, 28, 32];
+            let bits = draws.pick(&bits).unwrap_or(32);
+            let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+            // Of a few networks, so that rules meet.
+            let host = 0x0a00_0000 | (draws.number() as u32 & 0x000f_ffff);
+            (host & mask, bits)
+        };
+        let low = draws.below(60_000) as u16;
+        let ports = match draws.below(3) {
+            0 => (0, u16::MAX),
+            1 => (low, low),
+            _ => (low, low + draws.below(5_000) as u16),
+        };
+        let (source, destination) = (prefix(draws), prefix(draws));
+        let protocol = if draws.below(2) == 0 { 6 } else { 17 };
+        Self { source, destination, protocol, ports }
+    }
+
+    fn meets(&self, other: &Self) -> bool {
+        let within = |(one, bits): (u32, u32), (other, others): (u32, u32)| {
+            let mask = u32::MAX.checked_shl(32 - bits.min(others)).unwrap_or(0);
+            one & mask == other & mask
+        };
+        self.protocol == other.protocol
+            && self.ports.0 <= other.ports.1
+            && other.ports.0 <= self.ports.1
+            && within(self.source, other.source)
+            && within(self.destination, other.destination)
+    }
+
+    /// As iptables-save writes it.
+    fn line(&self, verdict: &str) -> String {
+        let address = |(address, bits): (u32, u32)| format!("{}/{bits}", Ipv4Addr::from(address));
+        let protocol = if self.protocol == 6 { "tcp" } else { "udp" };
+        let (low, high) = self.ports;
+        let ports = match (low, high) {
+            (0, u16::MAX) => String::new(),
+            _ => format!(" -m {protocol} --dport {low}:{high}"),
+        };
+        let (source, destination) = (address(self.source), address(self.destination));
+        format!("-A FORWARD -s {source} -d {destination} -p {protocol}{ports} -j {verdict}")
+    }
+}
+
+/// A set of rules, and as a firewall reads them.
+fn set(seed: u64, count: usize) -> Measured<(Vec<Cube>, ReadRules)> {
+    let mut draws = Random::new(seed);
+    let cubes: Vec<Cube> = (0..count).map(|_| Cube::draw(&mut draws)).collect();
+    let mut text = "*filter\n:FORWARD ACCEPT [0:0]\n".to_owned();
+    for cube in &cubes {
+        let verdict = if draws.below(2) == 0 { "DROP" } else { "ACCEPT" };
+        writeln!(text, "{}", cube.line(verdict)).ok();
+    }
+    text.push_str("COMMIT\n");
+    let config = json!({"file": {"name": "bench.iptables", "text": text}}).to_string();
+    let configuration = Configuration { kind: "firewall".into(), config };
+    let rules = registry::rules(&configuration).map_err(|error| wrong("rules", &error))?;
+    Ok((cubes, rules))
+}
+
+/// In turns with each held against each; the counts must be the same.
+pub(super) fn measure(samples: usize, is_quick: bool, notes: &mut Notes) -> Measured<()> {
+    let ms = |began: Instant| began.elapsed().as_secs_f64() * 1e3;
+    let count = if is_quick { RULES / 10 } else { RULES };
+    let ((cubes, rules), (other_cubes, other_rules)) = (set(1, count)?, set(2, count)?);
+    for sample in 1..=samples {
+        eprintln!("bench: overlap_10k_ms, sample {sample} of {samples}");
+        let began = Instant::now();
+        let found = overlaps(&rules, &other_rules);
+        let took = ms(began);
+        let began = Instant::now();
+        let pairs: usize =
+            cubes.iter().map(|one| other_cubes.iter().filter(|other| one.meets(other)).count()).sum();
+        let others_took = ms(began);
+        if found.is_none_or(|found| found.pairs != pairs) {
+            return Err(wrong("overlaps", &format!("{found:?} for {pairs} pairs")));
+        }
+        notes.take("overlap_10k_ms", true, took);
+        notes.take("overlap_10k_ms", false, others_took);
+    }
+    for sample in 1..=samples.min(3) {
+        eprintln!("bench: redundancy_10k_ms, sample {sample} of {}", samples.min(3));
+        let began = Instant::now();
+        let analysed = analyse_rules(&rules).map_err(|error| wrong("rules", &error))?;
+        notes.take("redundancy_10k_ms", true, ms(began));
+        if analysed.rules != count {
+            return Err(wrong("rules", &format!("{} of {count} were looked at", analysed.rules)));
+        }
+    }
+    Ok(())
+}
