@@ -3,7 +3,9 @@
 //!
 //! Knows profiles; refuses to know functions, what forking costs, and who runs what where.
 
+pub mod actions;
 mod document;
+pub mod flow_lists;
 mod stages;
 #[cfg(test)]
 mod tests;
