@@ -46,7 +46,7 @@ struct Counts {
 }
 
 /// Asks the switch and the firewall about the same frames.
-fn compare(switch: &mut Switch, words: &[&str], name: &str) -> Counts {
+fn compare(switch: &mut Switch, words: &[&str], is_v6: Option<bool>, name: &str) -> Counts {
     let arguments = arguments(&[words, &SIDES].concat());
     let compiled = arguments.compiled().map_err(|failure| failure.message).unwrap();
     switch.load(&compiled.text());
@@ -59,9 +59,10 @@ fn compare(switch: &mut Switch, words: &[&str], name: &str) -> Counts {
         })
         .collect();
     let mut firewall = Firewall::new(&sets).unwrap();
+    let seed = name.bytes().fold(0, |seed, byte| seed * 31 % 65_521 + u64::from(byte));
     let mut counts = Counts::default();
     let mut outcomes = Outcomes::default();
-    for (frame, direction) in frames(name.len() as u64, HEADERS) {
+    for (frame, direction) in frames(seed, HEADERS, is_v6) {
         let packet = Packet::read(&frame).unwrap();
         firewall.process(Time::default(), direction, &[packet], &mut outcomes);
         let has_passed = outcomes.verdicts() == [Verdict::Pass];
@@ -105,28 +106,33 @@ fn a_real_switch_comes_to_the_same_verdicts() {
     let (v4, v6, inet) =
         (file("edge.iptables", V4), file("edge6.iptables", V6), file("inet.json", INET));
     let mut all: BTreeMap<String, Counts> = BTreeMap::new();
-    for (name, words) in [
-        ("IPv4 by hand", vec![v4.as_str()]),
-        ("IPv6 by hand", vec!["-6", &v6]),
-        ("both by hand, of nftables", vec![inet.as_str()]),
-        ("one behind the other", vec![v4.as_str(), &inet]),
+    for (name, is_v6, words) in [
+        ("IPv4 by hand", Some(false), vec![v4.as_str()]),
+        ("IPv6 by hand", Some(true), vec!["-6", &v6]),
+        ("both by hand, of nftables", None, vec![inet.as_str()]),
+        ("one behind the other", None, vec![v4.as_str(), &inet]),
     ] {
-        all.insert(name.to_owned(), compare(&mut switch, &words, name));
+        all.insert(name.to_owned(), compare(&mut switch, &words, is_v6, name));
     }
     for seed in 0..DRAWN {
         for is_v6 in [false, true] {
             let text = file("drawn.iptables", &drawn(seed, is_v6));
             let words = if is_v6 { vec!["-6", text.as_str()] } else { vec![text.as_str()] };
             let name = format!("drawn {seed}, IPv{}", if is_v6 { 6 } else { 4 });
-            all.insert(name.clone(), compare(&mut switch, &words, &name));
+            all.insert(name.clone(), compare(&mut switch, &words, Some(is_v6), &name));
         }
     }
     for (name, Counts { passed, dropped, unsaid }) in &all {
         println!("{name}: {passed} passed, {dropped} dropped, {unsaid} not said");
-        assert!(passed + dropped > 1_000 && passed * dropped > 0, "{name}");
+        assert!(passed + dropped >= 1_000, "{name}");
     }
-    let by_hand = &all["IPv4 by hand"];
-    assert!(by_hand.passed > 200 && by_hand.dropped > 200);
+    let both = all.iter().filter(|(_, counts)| counts.passed.min(counts.dropped) > 100);
+    assert!(both.count() > all.len() / 2);
+    for name in
+        ["IPv4 by hand", "IPv6 by hand", "both by hand, of nftables", "one behind the other"]
+    {
+        assert!(all[name].passed > 100 && all[name].dropped > 100, "{name}");
+    }
     assert!(all["IPv6 by hand"].unsaid > 0);
 }
 

@@ -101,6 +101,26 @@ impl FlowMatch {
         others.0.remove(&field).map(|_| others)
     }
 
+    /// The same in matches that can be written for IPv6.
+    pub(super) fn writable(&self) -> Vec<Self> {
+        for field in [MatchField::Source, MatchField::Destination] {
+            let Some(ternary) = self.0.get(&field).copied() else { continue };
+            let unwritable = unwritable_bits(ternary.mask);
+            if unwritable == 0 {
+                continue;
+            }
+            let bit = 1 << unwritable.ilog2();
+            let halves = [0, bit].into_iter().map(|value| {
+                let mut half = self.clone();
+                let (value, mask) = (ternary.value | value, ternary.mask | bit);
+                half.0.insert(field, Ternary { value, mask });
+                half
+            });
+            return halves.flat_map(|half| half.writable()).collect();
+        }
+        vec![self.clone()]
+    }
+
     /// The words of `ovs-ofctl`, for a version of IP; none: whatever the packet is.
     pub(super) fn words(&self, is_v6: Option<bool>, sides: Option<&SwitchSides>) -> Vec<String> {
         let protocol = self.0.get(&MatchField::Protocol).map(|protocol| protocol.value);
@@ -161,8 +181,8 @@ fn word(field: MatchField, ternary: Ternary, is_v6: bool, sides: Option<&SwitchS
         MatchField::Protocol => number("nw_proto"),
         MatchField::LaterFragment if value == 1 => "ip_frag=later".to_owned(),
         MatchField::LaterFragment => "ip_frag=not_later".to_owned(),
-        MatchField::Source if is_v6 => written("ipv6_src", &address_v6),
-        MatchField::Destination if is_v6 => written("ipv6_dst", &address_v6),
+        MatchField::Source if is_v6 => format!("ipv6_src={}", addresses_v6(ternary)),
+        MatchField::Destination if is_v6 => format!("ipv6_dst={}", addresses_v6(ternary)),
         MatchField::Source => written("nw_src", &address_v4),
         MatchField::Destination => written("nw_dst", &address_v4),
         MatchField::Dscp => number("ip_dscp"),
@@ -188,6 +208,35 @@ fn address_v4(value: u128) -> String {
     Ipv4Addr::from(u32::try_from(value).unwrap_or(u32::MAX)).to_string()
 }
 
-fn address_v6(value: u128) -> String {
-    Ipv6Addr::from(value).to_string()
+/// Addresses of IPv6 under a mask that can be written.
+fn addresses_v6(Ternary { value, mask }: Ternary) -> String {
+    let address = Ipv6Addr::from(value);
+    match mask.leading_ones() {
+        u128::BITS => address.to_string(),
+        length if is_prefix(mask) => format!("{address}/{length}"),
+        _ => {
+            let groups = Ipv6Addr::from(mask).segments();
+            let zeros = groups.iter().take_while(|group| **group == 0).count();
+            let rest: Vec<String> =
+                groups.iter().skip(zeros).map(|group| format!("{group:x}")).collect();
+            let front = if zeros > 0 { "::" } else { "" };
+            format!("{address}/{front}{}", rest.join(":"))
+        }
+    }
+}
+
+const fn is_prefix(mask: u128) -> bool {
+    mask.leading_ones() + mask.trailing_zeros() >= u128::BITS
+}
+
+/// Bits by which a mask of addresses of IPv6 has to be split: `ovs-ofctl` takes one that begins with a decimal digit
+/// for the length of a prefix.
+fn unwritable_bits(mask: u128) -> u128 {
+    let first = mask >> 112;
+    if is_prefix(mask) || first == 0 {
+        return 0;
+    }
+    let shift = first.ilog2() / 4 * 4;
+    let digit = first >> shift & 0xf;
+    if digit < 10 { (0xf ^ digit) << (112 + shift) } else { 0 }
 }

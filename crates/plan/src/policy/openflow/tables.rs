@@ -291,7 +291,10 @@ impl Writer<'_> {
         if !unseen.is_empty() && then != Then::Unsaid {
             self.builder.unsaid.push(Site { file: self.set.file.clone(), line });
         }
-        for (matches, then) in [(unseen, Then::Unsaid), (taken, then)] {
+        for (mut matches, then) in [(unseen, Then::Unsaid), (taken, then)] {
+            if self.is_v6 {
+                matches = matches.iter().flat_map(FlowMatch::writable).collect();
+            }
             self.builder.flows += matches.len();
             if !matches.is_empty() {
                 open.levels.push(Level { matches, then, purpose: purpose.to_owned() });

@@ -281,3 +281,40 @@ fn flows_are_lines_whatever_stands_in_rules() {
         ]
     );
 }
+
+/// A mask that begins with a decimal digit would be taken for the length of a prefix.
+#[test]
+fn masks_of_ipv6_begin_with_a_letter_or_are_lengths() {
+    use super::matches::FlowMatch;
+    use super::values::Ternary;
+    for mask in [
+        0x7fff_u128 << 112 | 1,
+        0x8001 << 112,
+        0x10 << 112 | 0xff,
+        0xff << 64,
+        0xc001 << 112,
+        0,
+        1,
+        u128::MAX << 77,
+    ] {
+        let whole =
+            FlowMatch::of(MatchField::Source, Ternary { value: mask & 0x5a5a << 112, mask });
+        let parts = whole.writable();
+        for value in [0_u128, 0x5a5a, 0xffff, 0x5a4a, 0x8001, 0x2].map(|top| top << 112 | 0xff) {
+            let takes = |one: &FlowMatch| one.takes(|_| Some(value));
+            assert_eq!(parts.iter().filter(|one| takes(one)).count(), usize::from(takes(&whole)));
+        }
+        for words in parts.iter().map(|one| one.words(Some(true), None)) {
+            let Some((_, mask)) = words.last().and_then(|words| words.split_once('/')) else {
+                continue;
+            };
+            let is_length = mask.parse::<u32>().is_ok_and(|length| length <= 128);
+            assert!(
+                is_length || !mask.starts_with(|digit: char| digit.is_ascii_digit()),
+                "{words:?}"
+            );
+            let is_mask = mask.parse::<std::net::Ipv6Addr>().is_ok();
+            assert!(is_length || is_mask, "{words:?}");
+        }
+    }
+}

@@ -5,18 +5,24 @@ use catena_nf::harness::traffic::{Random, shapes};
 use catena_nf::packet::Direction;
 use catena_wire::frame::{FrameView, Network};
 
-/// So many frames that follow from a seed, each with the side where it comes in.
-pub(super) fn frames(seed: u64, count: usize) -> Vec<(Vec<u8>, Direction)> {
+/// So many frames that follow from a seed, most of them of a version of IP if one is said, each with the side where it
+/// comes in.
+pub(super) fn frames(seed: u64, count: usize, is_v6: Option<bool>) -> Vec<(Vec<u8>, Direction)> {
     let mut random = Random::new(seed);
-    let shapes = shapes(seed, count).into_iter();
+    let shapes = shapes(seed, 6 * count).into_iter();
     let frames = shapes.filter_map(|(shape, direction)| Some((shape.frame()?, direction)));
-    let changed = frames.map(|(frame, direction)| {
+    let changed = frames.filter_map(|(frame, direction)| {
+        let network = FrameView::parse(&frame).unwrap().network;
+        let is_wanted = is_v6.is_none_or(|is_v6| (network == Network::Ipv6) == is_v6);
+        if !is_wanted && random.below(20) > 0 {
+            return None;
+        }
         let changed = change(frame.clone(), &mut random);
         // What is no frame any more, or cuts the header of its first fragment, is left as it was.
         let is_frame = FrameView::parse(&changed).is_ok();
-        (if is_frame { changed } else { frame }, direction)
+        Some((if is_frame { changed } else { frame }, direction))
     });
-    changed.collect()
+    changed.take(count).collect()
 }
 
 fn change(mut frame: Vec<u8>, random: &mut Random) -> Vec<u8> {

@@ -111,7 +111,8 @@ impl Switch {
         let mut command = self.command(program);
         command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        // Who finds a line wrong reads no further, and says so.
+        child.stdin.take().unwrap().write_all(input.as_bytes()).ok();
         let output = child.wait_with_output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{program} {words:?}: {told}");
