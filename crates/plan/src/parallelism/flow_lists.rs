@@ -1,4 +1,5 @@
-//! Lists of flows: the SFC-NFP paper's Algorithm 1 as it is printed, and one that compares flows of different functions.
+//! Lists of flows: the SFC-NFP paper's Algorithm 1 as it is printed, and one that compares flows of different
+//! functions.
 //!
 //! Knows matches and the order of functions. Refuses to know what switches do with flows.
 

@@ -16,6 +16,7 @@ use catena_rules::rule_set::{ChainIndex, Rule, RuleSet, Statement, Verdict};
 use matches::FlowMatch;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 use tables::{Builder, Then};
 use thiserror::Error;
 
@@ -136,7 +137,7 @@ struct Flow {
     is_v6: Option<bool>,
     then: FlowEnd,
     /// The rule that it is of.
-    purpose: String,
+    purpose: Arc<str>,
 }
 
 /// What a flow does.
@@ -198,14 +199,13 @@ fn refused(set: &RuleSet, sides: Option<&SwitchSides>) -> Vec<RefusedRule> {
         for rule in chains.flat_map(|chain| &chain.rules) {
             let site = || Site { file: set.file.clone(), line: rule.line };
             for Unsayable { what, advice } in unsayable(rule, is_v6, sides.is_some()) {
-                let one = RefusedRule { site: site(), what: what.into_owned(), advice };
-                if !refused.contains(&one) {
-                    refused.push(one);
-                }
+                refused.push(RefusedRule { site: site(), what: what.into_owned(), advice });
             }
         }
     }
-    refused.sort_by_key(|one| one.site.line);
+    refused.sort_by(|a, b| (a.site.line, &a.what).cmp(&(b.site.line, &b.what)));
+    // Both versions tell of the same rules.
+    refused.dedup();
     refused
 }
 
@@ -277,7 +277,7 @@ impl CompiledFlows {
         }
         let mut purpose = "";
         for flow in &self.flows {
-            if flow.purpose != purpose {
+            if *flow.purpose != *purpose {
                 purpose = &flow.purpose;
                 line(&format!("# {}", one_line(purpose)));
             }

@@ -9,9 +9,13 @@ use super::{FLOWS_MAX, Flow, FlowEnd, RefusedRule, TABLE_PASSED, TABLE_UNSAID, T
 use crate::policy::finding::Site;
 use catena_rules::rule_set::{ChainIndex, Policy, Rule, RuleSet, Statement, Verdict, VerdictMap};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Flows of one rule that stand beside others in a table; a rule that takes more asks in several tables.
 const BESIDE_MAX: usize = 256;
+
+/// Letters of a rule that are written above its flows.
+const PURPOSE_MAX: usize = 160;
 
 /// Where packets go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +32,7 @@ pub(super) enum Then {
 struct Level {
     matches: Vec<FlowMatch>,
     then: Then,
-    purpose: String,
+    purpose: Arc<str>,
 }
 
 /// A table that is being written: its levels, the last first, and where all other packets go.
@@ -97,7 +101,7 @@ impl Builder {
         };
         let mut flows = Vec::new();
         let mut first = |priority, matches, is_v6, then, purpose: &str| {
-            let purpose = purpose.to_owned();
+            let purpose = purpose.into();
             flows.push(Flow { table: 0, priority, matches, is_v6, then: end(then), purpose });
         };
         for tag in [0x8100, 0x88a8] {
@@ -108,6 +112,7 @@ impl Builder {
             first(2, FlowMatch::default(), Some(*is_v6), *root, "versions of IP");
         }
         first(0, FlowMatch::default(), None, Then::Pass, "what is no IP");
+        let rest: Arc<str> = "what no rule here takes".into();
         for (at, table) in self.tables.into_iter().enumerate().rev() {
             let (table_number, is_v6) = (number(count - at), Some(table.is_v6));
             let top = table.levels.len();
@@ -120,12 +125,12 @@ impl Builder {
                     matches,
                     is_v6,
                     then: end(level.then),
-                    purpose: level.purpose.clone(),
+                    purpose: Arc::clone(&level.purpose),
                 };
                 flows.extend(level.matches.into_iter().map(flow));
             }
             let (matches, then) = (FlowMatch::default(), end(table.missed));
-            let purpose = "what no rule here takes".to_owned();
+            let purpose = Arc::clone(&rest);
             flows.push(Flow { table: table_number, priority: 0, matches, is_v6, then, purpose });
         }
         let mut unsaid = self.unsaid;
@@ -180,12 +185,13 @@ impl Writer<'_> {
         RefusedRule { site: Site { file: self.set.file.clone(), line }, what, advice }
     }
 
+    fn unsayable(&self, line: u32, Unsayable { what, advice }: Unsayable) -> RefusedRule {
+        self.refused(line, what.into_owned(), advice)
+    }
+
     /// Writes a rule in front of those in the open table.
     fn rule(&mut self, rule: &Rule, open: &mut Open, behind: Behind) -> Result<(), RefusedRule> {
-        let unsayable = |writer: &Self, Unsayable { what, advice }: Unsayable| {
-            writer.refused(rule.line, what.into_owned(), advice)
-        };
-        let steps = steps(rule, self.is_v6).map_err(|one| unsayable(self, one))?;
+        let steps = steps(rule, self.is_v6).map_err(|one| self.unsayable(rule.line, one))?;
         if matches!(steps.first(), Some(Step::Ask(matches)) if matches.is_empty()) {
             return Ok(());
         }
@@ -203,7 +209,7 @@ impl Writer<'_> {
         }
         let rest = open.missed;
         let mut then = rest;
-        let purpose = self.set.in_words(rule);
+        let purpose = purpose(self.set, rule);
         for (place, step) in steps.iter().enumerate().rev() {
             match step {
                 Step::End(verdict) => then = self.follow(*verdict, behind, then)?,
@@ -213,12 +219,7 @@ impl Writer<'_> {
                 _ => {
                     let missed = if matches!(step, Step::Neither(_)) { then } else { rest };
                     let mut own = Open { levels: Vec::new(), missed };
-                    self.own(step, &mut own, (then, rest), behind, (rule.line, &purpose)).map_err(
-                        |one| match one {
-                            OwnError::Unsayable(one) => unsayable(self, one),
-                            OwnError::Refused(one) => one,
-                        },
-                    )?;
+                    self.own(step, &mut own, (then, rest), behind, (rule.line, &purpose))?;
                     then = self.close(own, rule.line)?;
                 }
             }
@@ -258,8 +259,8 @@ impl Writer<'_> {
         own: &mut Open,
         (then, rest): (Then, Then),
         behind: Behind,
-        of: (u32, &str),
-    ) -> Result<(), OwnError> {
+        of: (u32, &Arc<str>),
+    ) -> Result<(), RefusedRule> {
         match step {
             Step::End(_) => {}
             Step::Ask(matches) => self.level(own, matches, then, of)?,
@@ -267,7 +268,7 @@ impl Writer<'_> {
             Step::Map(map) => {
                 for entry in map.entries.iter().rev() {
                     let matches = asks::values(&map.subjects, &entry.values, self.is_v6)
-                        .map_err(OwnError::Unsayable)?;
+                        .map_err(|one| self.unsayable(of.0, one))?;
                     let to = match entry.verdict {
                         Some(verdict) => self.follow(verdict, behind, then)?,
                         None => then,
@@ -285,7 +286,7 @@ impl Writer<'_> {
         open: &mut Open,
         matches: &[FlowMatch],
         then: Then,
-        (line, purpose): (u32, &str),
+        (line, purpose): (u32, &Arc<str>),
     ) -> Result<(), RefusedRule> {
         let (taken, unseen) = self.seen(matches);
         if !unseen.is_empty() && then != Then::Unsaid {
@@ -297,7 +298,7 @@ impl Writer<'_> {
             }
             self.builder.flows += matches.len();
             if !matches.is_empty() {
-                open.levels.push(Level { matches, then, purpose: purpose.to_owned() });
+                open.levels.push(Level { matches, then, purpose: Arc::clone(purpose) });
             }
         }
         if self.builder.flows > FLOWS_MAX {
@@ -334,15 +335,14 @@ impl Writer<'_> {
     }
 }
 
-enum OwnError {
-    Unsayable(Unsayable),
-    Refused(RefusedRule),
-}
-
-impl From<RefusedRule> for OwnError {
-    fn from(refused: RefusedRule) -> Self {
-        Self::Refused(refused)
+/// A rule in its user's words, as far as they are few: a set of nftables may have megabytes.
+fn purpose(set: &RuleSet, rule: &Rule) -> Arc<str> {
+    let mut words = set.in_words(rule);
+    if let Some((end, _)) = words.char_indices().nth(PURPOSE_MAX) {
+        words.truncate(end);
+        words.push('…');
     }
+    words.into()
 }
 
 /// A part of a rule that is asked in one table.

@@ -58,32 +58,7 @@ COMMIT
 ";
 
 /// Both versions: maps of verdicts, tuples, sets, and two base chains.
-pub(super) const INET: &str = r#"{"nftables": [
-{"table": {"family": "inet", "name": "t", "handle": 1}},
-{"chain": {"family": "inet", "table": "t", "name": "web", "handle": 1}},
-{"chain": {"family": "inet", "table": "t", "name": "first", "handle": 2, "type": "filter", "hook": "forward", "prio": -5, "policy": "accept"}},
-{"chain": {"family": "inet", "table": "t", "name": "second", "handle": 3, "type": "filter", "hook": "forward", "prio": 0, "policy": "drop"}},
-{"rule": {"family": "inet", "table": "t", "chain": "web", "handle": 4, "expr": [
-  {"match": {"op": "!=", "left": {"payload": {"protocol": "tcp", "field": "dport"}}, "right": {"set": [22, 80, {"range": [8000, 60000]}]}}},
-  {"counter": {"packets": 0, "bytes": 0}}, {"drop": null}]}},
-{"rule": {"family": "inet", "table": "t", "chain": "web", "handle": 5, "expr": [
-  {"match": {"op": "!=", "left": {"concat": [{"payload": {"protocol": "tcp", "field": "sport"}}, {"payload": {"protocol": "tcp", "field": "dport"}}]},
-    "right": {"set": [{"concat": [{"range": [1024, 65535]}, 80]}, {"concat": [80, {"range": [1024, 65535]}]}]}}}, {"return": null}]}},
-{"rule": {"family": "inet", "table": "t", "chain": "web", "handle": 6, "expr": [{"accept": null}]}},
-{"rule": {"family": "inet", "table": "t", "chain": "first", "handle": 7, "expr": [
-  {"match": {"op": "==", "left": {"payload": {"protocol": "ip", "field": "saddr"}}, "right": {"set": [{"prefix": {"addr": "10.0.2.0", "len": 24}}, "10.0.1.3"]}}},
-  {"match": {"op": "!=", "left": {"meta": {"key": "l4proto"}}, "right": {"set": ["udp", "icmp"]}}}, {"drop": null}]}},
-{"rule": {"family": "inet", "table": "t", "chain": "first", "handle": 8, "expr": [
-  {"match": {"op": "==", "left": {"payload": {"protocol": "ip6", "field": "hoplimit"}}, "right": {"set": [1, 2]}}}, {"drop": null}]}},
-{"rule": {"family": "inet", "table": "t", "chain": "second", "handle": 9, "expr": [
-  {"vmap": {"key": {"meta": {"key": "l4proto"}}, "data": {"set": [["tcp", {"jump": {"target": "web"}}], ["udp", {"accept": null}], [47, {"drop": null}]]}}}]}},
-{"rule": {"family": "inet", "table": "t", "chain": "second", "handle": 10, "expr": [
-  {"vmap": {"key": {"concat": [{"payload": {"protocol": "ip", "field": "saddr"}}, {"payload": {"protocol": "ip", "field": "daddr"}}]},
-    "data": {"set": [[{"concat": [{"range": ["10.0.0.3", "10.0.1.9"]}, {"prefix": {"addr": "10.0.0.0", "len": 22}}]}, {"accept": null}],
-                     [{"concat": [{"prefix": {"addr": "10.0.3.0", "len": 24}}, "10.0.3.1"]}, {"drop": null}]]}}}]}},
-{"rule": {"family": "inet", "table": "t", "chain": "second", "handle": 11, "expr": [
-  {"match": {"op": "==", "left": {"payload": {"protocol": "ip6", "field": "flowlabel"}}, "right": {"range": [0, 40000]}}}, {"accept": null}]}}
-]}"#;
+pub(super) const INET: &str = include_str!("inet.json");
 
 /// A rule set that is drawn: conditions in any number, negated or not, chains that lead into one another.
 pub(super) fn drawn(seed: u64, is_v6: bool) -> String {
