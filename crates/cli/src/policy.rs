@@ -2,13 +2,16 @@
 //! refuses to judge.
 
 mod analyze;
+mod compile;
 mod members;
+mod reading;
 
 use crate::failure::Failure;
 use crate::output::{Format, block, say, table, tell};
 use analyze::AnalyzeArguments;
 use catena_plan::parallelism::{PacketCopy, Profiles, StageMember, Stages, Verdict, judge};
 use clap::{Args, Subcommand};
+use compile::CompileArguments;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -25,6 +28,11 @@ pub(crate) enum PolicyCommand {
     ///
     /// Exits with 4 when something written does not happen.
     Analyze(AnalyzeArguments),
+    /// A firewall's rules as flows of a switch, by which every packet comes to the same end.
+    ///
+    /// What flows cannot say, such as states of connections, limits and logs, is refused by file and line. Exits with 1
+    /// when they are written and the switch does not see enough of some packets: see '# not said' among the flows.
+    Compile(CompileArguments),
 }
 
 #[derive(Args)]
@@ -45,6 +53,7 @@ impl PolicyCommand {
         match self {
             Self::Pairs(arguments) => arguments.run(),
             Self::Analyze(arguments) => arguments.run(),
+            Self::Compile(arguments) => arguments.run(),
         }
     }
 }

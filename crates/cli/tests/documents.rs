@@ -516,6 +516,8 @@ fn no_verb_hands_a_hostile_name_to_the_terminal() {
         (vec!["policy", "pairs", "--profiles", HOSTILE], true),
         (vec!["policy", "analyze", HOSTILE], true),
         (vec!["policy", "analyze", "-f", &document], false),
+        (vec!["policy", "compile", HOSTILE], true),
+        (vec!["policy", "compile", "-f", &document], false),
         (vec!["diff", "-f", &document], false),
         (vec!["doctor"], false),
         ([check.as_slice(), &[&forged]].concat(), true),

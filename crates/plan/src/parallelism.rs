@@ -1,9 +1,11 @@
 //! Which functions of a chain may work side by side, from profiles in files: what plans and people ask. The judgement is
 //! `catena_model::parallelism`'s, which data planes hold their own functions against as well.
 //!
-//! Knows the forms of profiles; refuses to know functions, what forking costs, and who runs what where.
+//! Knows the forms of profiles, and actions of flows in pairs; refuses to know functions, what forking costs, and who runs what where.
 
+pub mod actions;
 mod document;
+pub mod flow_lists;
 #[cfg(test)]
 mod tests;
 

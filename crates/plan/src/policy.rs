@@ -9,6 +9,7 @@ mod decision;
 mod finding;
 mod headers;
 mod merge;
+pub mod openflow;
 mod rule_sets;
 mod sweep;
 #[cfg(test)]

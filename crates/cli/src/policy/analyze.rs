@@ -2,16 +2,15 @@
 //! refuses to judge.
 
 use super::members;
+use super::reading::{self, ReadingArguments, refused};
 use crate::failure::Failure;
-use crate::nf::{UnsupportedChoice, named_side};
 use crate::nf_ids::named_value;
 use crate::output::{Format, say, tell};
 use catena_model::profile::Profile;
 use catena_plan::policy::{
     Analysis, ChainFunction, Finding, Severity, analyse_chain, analyse_rules, overlaps,
 };
-use catena_rules::rule_set::Families;
-use catena_rules::{ReadOptions, ReadRules, RuleError, Side, snort};
+use catena_rules::{ReadRules, snort};
 use clap::Args;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,15 +25,8 @@ pub(crate) struct AnalyzeArguments {
     /// A document, in YAML or JSON, whose functions and chains are looked through; `-` is standard input.
     #[arg(short, long, value_name = "DOCUMENT")]
     file: Option<PathBuf>,
-    /// Rules as `iptables-save` writes them are those of ip6tables.
-    #[arg(long, short = '6', conflicts_with = "file")]
-    v6: bool,
-    /// What becomes of rules that are not supported: the file is refused, or they are left out and listed.
-    #[arg(long, value_enum, default_value = "refuse", conflicts_with = "file")]
-    unsupported: UnsupportedChoice,
-    /// An interface that rules name and the side it stands for; may be given several times.
-    #[arg(long = "interface", value_name = "NAME=in|out", value_parser = named_side, conflicts_with = "file")]
-    interfaces: Vec<(String, Side)>,
+    #[command(flatten)]
+    reading: ReadingArguments,
     /// A variable that rules of an ids name, such as HOME_NET; may be given several times.
     #[arg(long = "variable", value_name = "NAME=VALUE", value_parser = named_value, conflicts_with = "file")]
     variables: Vec<(String, String)>,
@@ -128,9 +120,7 @@ impl AnalyzeArguments {
         let mut chain = Vec::new();
         for file in &self.rules {
             let name = file.display().to_string();
-            let text = std::fs::read_to_string(file).map_err(|error| {
-                Failure::failed(format!("{name} cannot be read: {error}; name a file with rules"))
-            })?;
+            let text = reading::text(file)?;
             let rules = self.read(file, &name, &text)?;
             // None of these rewrites a packet, and all leave traces.
             let drops = matches!(rules, ReadRules::Filter(_));
@@ -147,23 +137,13 @@ impl AnalyzeArguments {
     }
 
     fn read(&self, file: &Path, name: &str, text: &str) -> Result<ReadRules, Failure> {
-        let options = ReadOptions {
-            file: name.to_owned(),
-            interfaces: self.interfaces.iter().cloned().collect(),
-            unsupported: self.unsupported.into(),
-        };
-        let refused = |error: RuleError| {
-            let hint = if error.may_be_skipped { " (here: `--unsupported skip`)" } else { "" };
-            Failure::failed(format!("{error}{hint}"))
-        };
         if file.extension().is_some_and(|ending| ending == "rules") {
-            let rules = snort::read(text, &self.variables.iter().cloned().collect(), &options)
-                .map_err(refused)?;
+            let variables = self.variables.iter().cloned().collect();
+            let options = self.reading.options(name);
+            let rules = snort::read(text, &variables, &options).map_err(|error| refused(&error))?;
             return Ok(ReadRules::Inspection(rules));
         }
-        let families = if self.v6 { Families::V6 } else { Families::V4 };
-        let set = catena_rules::read(text, families, &options).map_err(refused)?;
-        Ok(ReadRules::Filter(vec![set]))
+        Ok(ReadRules::Filter(vec![self.reading.rule_set(name, text)?]))
     }
 }
 

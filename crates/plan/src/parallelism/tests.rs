@@ -1,5 +1,6 @@
 //! Verdicts against those of others, and stages against functions one after the other.
 
+mod flow_actions;
 mod toys;
 
 use super::document::short_name;

@@ -19,7 +19,7 @@ use catena_wire::field::Field;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-fn read(rules: &str) -> RuleSet {
+pub(super) fn read(rules: &str) -> RuleSet {
     let text =
         format!("*filter\n:FORWARD ACCEPT [0:0]\n:side - [0:0]\n:deep - [0:0]\n{rules}\nCOMMIT\n");
     let options = ReadOptions { file: "edge.iptables".into(), ..ReadOptions::default() };
@@ -28,14 +28,14 @@ fn read(rules: &str) -> RuleSet {
 
 /// A packet, as rules here see it.
 #[derive(Clone, Copy, Debug)]
-struct Packet {
+pub(super) struct Packet {
     protocol: u128,
     source: u128,
     port: Option<u128>,
 }
 
 impl Packet {
-    fn value(self, subject: Subject) -> Option<u128> {
+    pub(super) fn value(self, subject: Subject) -> Option<u128> {
         match subject {
             Subject::Field(Field::Protocol) => Some(self.protocol),
             Subject::Field(Field::Source) => Some(self.source),
@@ -48,7 +48,7 @@ impl Packet {
 }
 
 /// One packet of each kind that the rules here can tell apart.
-fn all_packets() -> Vec<Packet> {
+pub(super) fn all_packets() -> Vec<Packet> {
     let sources = (0..4).map(|host| 0x0a00_0000 + host).chain([0x0909_0909]);
     let ends = |protocol: u128| match protocol {
         6 | 17 => (0..=11).chain([9000]).map(Some).chain([None]).collect(),
@@ -64,7 +64,7 @@ fn all_packets() -> Vec<Packet> {
 
 /// Another reader of rules: one packet at a time, without those left out. Does it pass? `seen` are told the rules that
 /// it comes to, and whether they take it.
-fn passes(
+pub(super) fn passes(
     set: &RuleSet,
     packet: Packet,
     out: &BTreeSet<RulePlace>,
@@ -107,7 +107,7 @@ fn through(
     None
 }
 
-fn any_rule() -> impl Strategy<Value = String> {
+pub(super) fn any_rule() -> impl Strategy<Value = String> {
     let source = (0_u8..4, 30_u8..=32, any::<bool>());
     let ports = (0_u16..8, 0_u16..4, any::<bool>());
     let chain = prop_oneof![4 => Just("FORWARD"), 2 => Just("side"), 1 => Just("deep")];
