@@ -144,6 +144,7 @@ fn measure(bench: &Bench, folder: &Path) -> Result<(), BenchError> {
         Bench::Peers(options) => peers::run(options),
         Bench::Classifier(options) => classifier::run(options, folder),
         Bench::Functions(options) => functions::run(options, folder),
+        Bench::Parallel(options) => parallel::run(options, folder),
         Bench::Engine(options) => engine::run(options, folder),
         Bench::Slices(options) => slices::run(options, folder),
         Bench::SourceRoute(options) => source_route::run(options, folder),

@@ -188,7 +188,7 @@ pub(crate) static IS_COUNTED: AtomicBool = AtomicBool::new(false);
 
 /// The clock that data planes time functions by, in nanoseconds.
 #[allow(clippy::cast_sign_loss, reason = "it begins with the machine")]
-fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -77,7 +77,10 @@ pub(super) fn penalty(rounds: usize, packets: usize, notes: &mut Notes) -> Measu
         let functions: Vec<Configuration> =
             (0..2 + draws.below(5)).map(|_| function(&mut draws)).collect();
         let lanes = threads.lanes(|| {}).map(|lanes| (lanes, None));
-        chains.push([Site::new(&functions, FRAME_BYTES, lanes)?, Site::new(&functions, FRAME_BYTES, None)?]);
+        chains.push([
+            Site::new(&functions, FRAME_BYTES, lanes)?,
+            Site::new(&functions, FRAME_BYTES, None)?,
+        ]);
     }
     let mut clocks = vec![[0_u64; 2]; chains.len()];
     let mut worst: Vec<Vec<f64>> = vec![Vec::new(); chains.len()];
@@ -168,14 +171,14 @@ pub(super) fn fork_join(samples: usize, notes: &mut Notes) -> Measured<()> {
 fn copied(site: &mut Site) -> Measured<f64> {
     let mut bytes = 0.0;
     for number in 0..100 {
-        site.queue(number)?;
-        let before = site.address_of_queued();
+        let before = site.queue(number)?;
         site.forward(0);
         while site.engine.is_lending() {
             site.take_answers(0);
         }
         let after = site.addresses_out();
-        bytes += after.iter().filter(|(at, _)| Some(*at) != before).map(|(_, len)| *len as f64).sum::<f64>();
+        bytes +=
+            after.iter().filter(|(at, _)| *at != before).map(|(_, len)| *len as f64).sum::<f64>();
         site.take_out(|_| {});
     }
     Ok(bytes)
@@ -184,12 +187,28 @@ fn copied(site: &mut Site) -> Measured<f64> {
 /// Which of the bundled kinds may stand side by side, by their profiles with plain configurations.
 pub(super) fn census(notes: &mut Notes) -> Measured<()> {
     let plain = |kind: &str| match kind {
-        "firewall" => file(kind, "edge.iptables", "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -p tcp -m tcp --dport 23 -j DROP\nCOMMIT\n"),
-        "ids" | "ips" => file(kind, "web.rules", "alert tcp any any -> any 80 (content:\"abc\"; sid:1;)"),
+        "firewall" => file(
+            kind,
+            "edge.iptables",
+            "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -p tcp -m tcp --dport 23 -j DROP\nCOMMIT\n",
+        ),
+        "ids" | "ips" => {
+            file(kind, "web.rules", "alert tcp any any -> any 80 (content:\"abc\"; sid:1;)")
+        }
         "marker" => file(kind, "classes.yaml", "classes: [{name: all, mark: ef}]"),
-        "policer" => file(kind, "classes.yaml", "classes: [{name: all, police: {srtcm: {cir: 1mbit, cbs: 9000, ebs: 0}}}]"),
+        "policer" => file(
+            kind,
+            "classes.yaml",
+            "classes: [{name: all, police: {srtcm: {cir: 1mbit, cbs: 9000, ebs: 0}}}]",
+        ),
         "nat" => configuration(kind, &json!({"masquerade": ["10.0.0.0/8"], "pool": ["192.0.2.1"]})),
-        "balancer" => configuration(kind, &json!({"virtual": ["192.0.2.9"], "servers": ["10.0.0.1"]})),
+        "balancer" => configuration(
+            kind,
+            &json!({"services": [{
+                "name": "web", "address": "192.0.2.9", "protocol": "tcp", "port": 80,
+                "backends": [{"address": "10.0.0.1", "port": 80}],
+            }]}),
+        ),
         _ => configuration(kind, &json!({})),
     };
     let mut profiles = Vec::new();
@@ -205,7 +224,8 @@ pub(super) fn census(notes: &mut Notes) -> Measured<()> {
     }
     let (mut pairs, mut parallel, mut without_copy) = (0.0, 0.0, 0.0);
     for (at, first) in profiles.iter().enumerate() {
-        for second in profiles.iter().enumerate().filter(|(other, _)| *other != at).map(|one| one.1) {
+        for second in profiles.iter().enumerate().filter(|(other, _)| *other != at).map(|one| one.1)
+        {
             pairs += 1.0;
             if let Verdict::Parallel(one) = judge(first, second) {
                 parallel += 1.0;

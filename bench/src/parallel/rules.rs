@@ -110,8 +110,10 @@ pub(super) fn measure(samples: usize, is_quick: bool, notes: &mut Notes) -> Meas
         let found = overlaps(&rules, &other_rules);
         let took = ms(began);
         let began = Instant::now();
-        let pairs: usize =
-            cubes.iter().map(|one| other_cubes.iter().filter(|other| one.meets(other)).count()).sum();
+        let pairs: usize = cubes
+            .iter()
+            .map(|one| other_cubes.iter().filter(|other| one.meets(other)).count())
+            .sum();
         let others_took = ms(began);
         if found.is_none_or(|found| found.pairs != pairs) {
             return Err(wrong("overlaps", &format!("{found:?} for {pairs} pairs")));

@@ -21,7 +21,7 @@ pub(super) enum Service {
 
 /// The threads, and who is woken by answers.
 pub(super) struct Serving {
-    threads: Vec<(Sender<Call>, JoinHandle<()>)>,
+    threads: Vec<(Sender<Box<Call>>, JoinHandle<()>)>,
     answered: Receiver<Answer>,
 }
 
@@ -48,7 +48,7 @@ impl Serving {
 }
 
 fn serve(
-    receiver: &Receiver<Call>,
+    receiver: &Receiver<Box<Call>>,
     (answers, driver): &(Sender<Answer>, Thread),
     (service, mean_ns): (Service, f64),
     mut draws: Random,
@@ -87,7 +87,7 @@ impl Lanes for Serving {
         0
     }
 
-    fn hand(&mut self, lane: usize, call: Call) -> Result<(), Call> {
+    fn hand(&mut self, lane: usize, call: Box<Call>) -> Result<(), Box<Call>> {
         match self.threads.get(lane) {
             Some((thread, _)) => thread.send(call).map_err(|back| back.0),
             None => Err(call),

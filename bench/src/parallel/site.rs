@@ -62,8 +62,8 @@ impl Site {
         })
     }
 
-    /// A packet with this number comes; packets go in by [`Self::forward`].
-    pub(super) fn queue(&mut self, number: u64) -> Result<(), BenchError> {
+    /// A packet with this number comes; packets go in by [`Self::forward`]. Answers where it lies.
+    pub(super) fn queue(&mut self, number: u64) -> Result<usize, BenchError> {
         let buffer = self.pool.take();
         let mut buffer = buffer.ok_or_else(|| wrong("the engine", &"it keeps buffers"))?;
         if !buffer.append(self.template.bytes()) {
@@ -72,8 +72,9 @@ impl Site {
         let bytes = buffer.bytes_mut();
         let at = bytes.len().saturating_sub(NUMBER_BYTES);
         bytes[at..].copy_from_slice(&number.to_be_bytes());
+        let place = bytes.as_ptr() as usize;
         self.input.push(Packet::from_port(self.slot, buffer));
-        Ok(())
+        Ok(place)
     }
 
     /// Takes what has come through, as far as nobody is waited for.
@@ -90,11 +91,6 @@ impl Site {
     pub(super) fn take_answers(&mut self, now_ns: u64) -> bool {
         self.engine.is_lending()
             && self.engine.take_answers(now_ns, &mut self.pool, &mut self.output)
-    }
-
-    /// Where the packet lies that has come last.
-    pub(super) fn address_of_queued(&self) -> Option<usize> {
-        self.input.last().map(|packet| packet.buffer().as_ptr() as usize)
     }
 
     /// Where packets lie that have come out, with their lengths.
@@ -120,8 +116,9 @@ fn with_functions(functions: &[Configuration]) -> Result<NodeProgram, BenchError
     for port in program.ports.iter_mut().filter(|port| inside.contains(&port.id)) {
         port.attachment = Attachment::Inside;
     }
-    let instances = program.paths.iter().flat_map(|path| &path.hops).flat_map(|hop| &hop.instances);
-    let entry = instances.cloned().next();
+    let mut instances =
+        program.paths.iter().flat_map(|path| &path.hops).flat_map(|hop| &hop.instances);
+    let entry = instances.next().cloned();
     let entry = entry.ok_or_else(|| wrong("the program", &"its hop is missing"))?;
     for (member, configuration) in (0_u8..).zip(functions) {
         program.members.push(MemberEntry {

@@ -148,11 +148,11 @@ impl Lanes for WorkerLanes {
         self.hop_ns
     }
 
-    fn hand(&mut self, lane: usize, call: Call) -> Result<(), Call> {
+    fn hand(&mut self, lane: usize, call: Box<Call>) -> Result<(), Box<Call>> {
         let Some(thread) = self.threads.get(lane) else { return Err(call) };
-        let handed = Handed::Question(Box::new(call), self.asker.clone());
+        let handed = Handed::Question(call, self.asker.clone());
         match thread.send(handed) {
-            Err(mpsc::SendError(Handed::Question(call, _))) => Err(*call),
+            Err(mpsc::SendError(Handed::Question(call, _))) => Err(call),
             _ => Ok(()),
         }
     }

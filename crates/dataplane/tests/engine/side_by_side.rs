@@ -47,7 +47,7 @@ enum Nature {
 
 /// Threads that are none: what is asked waits until somebody wants an answer, and whose comes is drawn.
 struct Drawn {
-    waiting: Vec<VecDeque<Call>>,
+    waiting: Vec<VecDeque<Box<Call>>>,
     random: Random,
     nature: Nature,
     asked: Arc<Mutex<usize>>,
@@ -86,7 +86,7 @@ impl Lanes for Drawn {
         0
     }
 
-    fn hand(&mut self, lane: usize, call: Call) -> Result<(), Call> {
+    fn hand(&mut self, lane: usize, call: Box<Call>) -> Result<(), Box<Call>> {
         *self.asked.lock().unwrap() += 1;
         self.waiting[lane].push_back(call);
         Ok(())

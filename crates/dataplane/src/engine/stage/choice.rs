@@ -137,13 +137,19 @@ mod tests {
 
     const THREADS: Threads = Threads { count: 4, hop_ns: 5_000.0 };
 
-    fn price(members_ns: &[f64], stages: &[Range<usize>], rate: f64) -> Price {
-        Price { members_ns: members_ns.to_vec(), stages: stages.to_vec(), rate }
+    /// Of stages with so many functions.
+    fn price(members_ns: &[f64], widths: &[usize], rate: f64) -> Price {
+        let mut end = 0;
+        let stage = |width: &usize| {
+            end += width;
+            end - width..end
+        };
+        Price { members_ns: members_ns.to_vec(), stages: widths.iter().map(stage).collect(), rate }
     }
 
     #[test]
     fn who_costs_less_than_a_hop_stays_with_the_engine() {
-        let cheap = price(&[300.0, 400.0], &[0..2], 1e-5);
+        let cheap = price(&[300.0, 400.0], &[2], 1e-5);
         for now in Form::ALL {
             assert_eq!(choose(std::slice::from_ref(&cheap), THREADS, now).form, Form::Fuse);
         }
@@ -151,7 +157,7 @@ mod tests {
 
     #[test]
     fn four_that_take_a_millisecond_are_asked_side_by_side() {
-        let heavy = price(&[1e6; 4], &[0..4], 0.1e-6);
+        let heavy = price(&[1e6; 4], &[4], 0.1e-6);
         assert_eq!(choose(std::slice::from_ref(&heavy), THREADS, Form::Fuse).form, Form::Fork);
         // Of three threads nobody can ask four at once.
         let few = Threads { count: 3, ..THREADS };
@@ -165,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_may_not_stand_side_by_side_is_a_pipeline_under_load_and_one_behind_the_other_without() {
-        let serial = |rate| price(&[1e6, 1e6], &[0..1, 1..2], rate);
+        let serial = |rate| price(&[1e6, 1e6], &[1, 1], rate);
         assert_eq!(choose(&[serial(0.01e-6)], THREADS, Form::Fuse).form, Form::Fuse);
         assert_eq!(choose(&[serial(0.4e-6)], THREADS, Form::Fuse).form, Form::Pipeline);
         // More than anybody can do: whoever gets most done.
@@ -176,7 +182,7 @@ mod tests {
     fn a_small_gain_changes_nothing_in_either_direction() {
         // Side by side it takes 95 % of the time.
         let hop_ns = 900_000.0;
-        let even = price(&[1e6, 1e6], &[0..2], 0.0);
+        let even = price(&[1e6, 1e6], &[2], 0.0);
         let threads = Threads { count: 2, hop_ns };
         for now in [Form::Fuse, Form::Fork] {
             assert_eq!(choose(std::slice::from_ref(&even), threads, now).form, now);
@@ -185,7 +191,7 @@ mod tests {
 
     #[test]
     fn delays_are_those_of_queues() {
-        let two = price(&[1_000.0, 3_000.0], &[0..2], 0.1e-3);
+        let two = price(&[1_000.0, 3_000.0], &[2], 0.1e-3);
         let free = Threads { count: 2, hop_ns: 0.0 };
         let about = |form: Form, wanted: f64| {
             let told = delay_ns(&two, form, free);

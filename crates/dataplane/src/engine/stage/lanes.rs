@@ -121,7 +121,7 @@ pub trait Lanes: Send {
     ///
     /// # Errors
     /// There is no such lane any more.
-    fn hand(&mut self, lane: usize, call: Call) -> Result<(), Call>;
+    fn hand(&mut self, lane: usize, call: Box<Call>) -> Result<(), Box<Call>>;
 
     /// The next answer of any lane; none: there is none yet.
     fn answer(&mut self) -> Option<Answer>;

@@ -213,7 +213,7 @@ impl Stage {
     }
 
     /// Hands a question over; given back: nobody is there to ask.
-    pub(crate) fn hand(&mut self, number: u32, call: Call) -> Result<(), Call> {
+    pub(crate) fn hand(&mut self, number: u32, call: Box<Call>) -> Result<(), Box<Call>> {
         let Self { lanes, homes, dead, .. } = self;
         let Some(lanes) = lanes else { return Err(call) };
         let home = homes.get(&number).copied().filter(|home| !dead.contains(home));

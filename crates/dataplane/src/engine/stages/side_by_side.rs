@@ -116,7 +116,7 @@ fn call(
     question: Question<Lent>,
     functions: &mut Functions,
     context: &Context<'_>,
-) -> Option<(u32, Call)> {
+) -> Option<(u32, Box<Call>)> {
     let Question { token, member, function, batch } = question;
     let value = functions.lend(function)?;
     let is_backward = batch.works.iter().find_map(|work| match work.step {
@@ -133,7 +133,7 @@ fn call(
         outcomes: functions.stage.room(),
         meter: context.meter,
     };
-    Some((function, call))
+    Some((function, Box::new(call)))
 }
 
 /// Takes the answers that have come, and goes on with what they are about; false: none had.
