@@ -5,7 +5,6 @@ use super::DataplaneError;
 use super::sandbox;
 use crate::engine::{Answer, Call, Lanes};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -26,20 +25,14 @@ enum Handed {
 #[derive(Clone)]
 struct Asker {
     answers: Sender<Answer>,
-    bell: Arc<Bell>,
-}
-
-/// Rung once, however many answers there are, until the worker looks.
-struct Bell {
-    ring: Box<dyn Fn() + Send + Sync>,
-    is_rung: AtomicBool,
+    ring: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl Asker {
     fn tell(&self, answer: Answer) {
         // A worker that is gone wants to know nothing.
-        if self.answers.send(answer).is_ok() && !self.bell.is_rung.swap(true, Ordering::AcqRel) {
-            (self.bell.ring)();
+        if self.answers.send(answer).is_ok() {
+            (self.ring)();
         }
     }
 }
@@ -74,9 +67,8 @@ impl FunctionThreads {
             return None;
         }
         let (answers, answered) = mpsc::channel();
-        let bell = Arc::new(Bell { ring: Box::new(ring), is_rung: AtomicBool::new(false) });
         let threads = self.threads.iter().map(|(thread, _)| thread.clone()).collect();
-        let asker = Asker { answers, bell };
+        let asker = Asker { answers, ring: Arc::new(ring) };
         Some(Box::new(WorkerLanes { threads, asker, answered, hop_ns: self.hop_ns }))
     }
 }
@@ -158,8 +150,6 @@ impl Lanes for WorkerLanes {
     }
 
     fn answer(&mut self) -> Option<Answer> {
-        // Before looking, so that what comes afterwards rings again.
-        self.asker.bell.is_rung.store(false, Ordering::Release);
         self.answered.try_recv().ok()
     }
 

@@ -3,6 +3,7 @@
 
 use crate::frames::Spec;
 use crate::functions::{STATEFUL, SYN_ACK, both_ways, firewall, from_port, tcp};
+use crate::inside_nat::{sent as to_other_network, two_networks};
 use crate::rig::Rig;
 use crate::scene::{CHAINED_PORT, packet, packet_v6};
 use crate::super_frames::{stream, super_frame};
@@ -14,6 +15,7 @@ use catena_dataplane::shell::FunctionThreads;
 use catena_io::Offload;
 use catena_model::bundle::Configuration;
 use catena_model::parallelism::{StageMember, Stages, Verdict};
+use catena_model::resource::Encapsulation;
 use catena_nf::random::Random;
 use catena_nf::registry::{self, Surroundings};
 use catena_wire::frame::FrameView;
@@ -318,6 +320,49 @@ fn by_threads_it_is_the_same() {
         let groups: Vec<Vec<Sent>> = (0..GROUPS).map(|_| group(&town, &mut random)).collect();
         let (serial, state, _) = outcomes(&town, &groups, None, seed);
         let lent = outcomes(&town, &groups, Some((Form::Fork, Nature::Real)), seed);
+        for (lent, serial) in lent.0.iter().zip(&serial) {
+            assert_eq!(lent.2, serial.2, "{seed}: what is counted");
+            assert!(by_flow(&lent.0) == by_flow(&serial.0) && lent.3 == serial.3, "{seed}");
+        }
+        assert!(lent.1 == state, "{seed}");
+    }
+}
+
+#[test]
+fn beside_a_nat_it_is_the_same() {
+    for seed in 0..4 {
+        let mut random = Random::new(seed);
+        let mut town = two_networks(Encapsulation::Nsh, &[&["w1"], &["w2"], &["nat"]]);
+        for name in ["w1", "w2"] {
+            town.function(name, AT, (INNER, INNER));
+        }
+        let monitor = Configuration { kind: "monitor".into(), config: "{}".into() };
+        let ids = patterns("ids", "alert udp any any -> any any (msg:\"one\"; sid:1; rev:1;)");
+        for (name, configuration) in [("w1", ids), ("w2", monitor)] {
+            town.bundled.insert((name.to_owned(), String::new()), configuration);
+        }
+        town.has_segments = true;
+        assert_eq!(town.program(AT).paths[0].hops.len(), 1);
+        let question = to_other_network(&town, CHAINED_PORT);
+        let groups: Vec<Vec<Sent>> = (0..GROUPS)
+            .map(|_| {
+                let sent = (0..12).map(|_| {
+                    let one = from_port(&question, 40 + random.below(9) as u16);
+                    let one = match random.below(3) {
+                        0 => tcp(&one, TcpFlags::SYN, 1),
+                        // More than one fragment: its rest is translated by what the first one said.
+                        1 => Spec { fragment: (0, true), ..one },
+                        _ => one,
+                    };
+                    ("S", one.frame(), Offload::default())
+                });
+                sent.collect()
+            })
+            .collect();
+        let (serial, state, _) = outcomes(&town, &groups, None, seed);
+        let lent = outcomes(&town, &groups, Some((Form::Fork, Nature::Slow)), seed);
+        let came: usize = serial.iter().map(|(to_d, ..)| to_d.len()).sum();
+        assert!(came > 150 && lent.2 > 250, "{came} packets, {} questions", lent.2);
         for (lent, serial) in lent.0.iter().zip(&serial) {
             assert_eq!(lent.2, serial.2, "{seed}: what is counted");
             assert!(by_flow(&lent.0) == by_flow(&serial.0) && lent.3 == serial.3, "{seed}");

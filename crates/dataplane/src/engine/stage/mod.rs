@@ -73,9 +73,11 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Functions are asked by these threads from now on; `forced`: in this form, whatever it costs.
+    /// Functions are asked by these threads from now on; `forced`: in this form, whatever it costs. With one thread there
+    /// is nothing to choose.
     pub(crate) fn lend_to(&mut self, lanes: Box<dyn Lanes>, forced: Option<Form>) {
-        (self.lanes, self.forced) = (Some(lanes), forced);
+        self.lanes = Some(lanes).filter(|lanes| lanes.count() >= 2 || forced.is_some());
+        self.forced = forced;
     }
 
     /// Functions have come or gone; nothing is lent.

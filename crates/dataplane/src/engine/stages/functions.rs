@@ -600,7 +600,8 @@ pub(super) fn way(visit: &InsideVisit, context: &Context<'_>) -> impl Iterator<I
 fn go_the_same_way(one: &InsideVisit, other: &InsideVisit, context: &Context<'_>) -> bool {
     let place = |visit: &InsideVisit| context.tables.positions.place(visit.position).path;
     let is_at = |visit: &InsideVisit| (visit.function, visit.is_backward);
-    is_at(one) == is_at(other)
-        && ((place(one), one.local) == (place(other), other.local)
-            || way(one, context).eq(way(other, context)))
+    one == other
+        || is_at(one) == is_at(other)
+            && ((place(one), one.local) == (place(other), other.local)
+                || way(one, context).eq(way(other, context)))
 }

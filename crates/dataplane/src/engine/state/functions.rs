@@ -499,7 +499,10 @@ impl Functions {
                     );
                 }
             }
-            self.stage.look(now_ns);
+            if !self.stage.is_lending() {
+                self.take_back();
+                self.stage.look(now_ns);
+            }
         }
         Some(self.elapsed_ns + ELAPSE_NS)
     }
