@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output::{block, say};
-use crate::roles::{PortIoChoice, check_workers};
+use crate::roles::{FormChoice, PortIoChoice, check_workers};
 use catena_lab::{RunOptions, RunReport, RunningLab, StartOptions};
 use clap::{Args, Subcommand};
 use std::num::NonZeroUsize;
@@ -89,6 +89,12 @@ pub(crate) struct PlaneArguments {
     /// Threads of each data plane that share its packets, by flow.
     #[arg(long, requires = "no_fastpath")]
     workers: Option<NonZeroUsize>,
+    /// Threads of each data plane that ask functions of a hop side by side, where that is faster.
+    #[arg(long)]
+    function_threads: Option<usize>,
+    /// The form in which they ask, whatever it costs.
+    #[arg(long, value_enum, requires = "function_threads")]
+    function_form: Option<FormChoice>,
 }
 
 impl PlaneArguments {
@@ -98,6 +104,8 @@ impl PlaneArguments {
             without_fast_path: self.no_fastpath,
             port_io: self.port_io.and_then(PortIoChoice::word),
             workers: self.workers,
+            function_threads: self.function_threads,
+            function_form: self.function_form.map(|form| form.word().to_owned()),
             ..StartOptions::foreground()?
         })
     }

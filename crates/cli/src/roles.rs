@@ -11,6 +11,7 @@ use catena_dataplane::shell::User;
 use catena_kernel::signals::{BlockedSignals, Signal};
 use catena_model::NodeName;
 use catena_model::limits::{NODE_FUNCTION_THREADS_MAX, NODE_WORKERS_MAX};
+use catena_model::parallelism::Form;
 use catena_model::topology::NodeRole;
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
@@ -216,6 +217,35 @@ struct StaffArguments {
     /// 0: its workers ask them, one after the other.
     #[arg(long, default_value_t = 0)]
     function_threads: usize,
+    /// The form in which functions are asked, whatever it costs: for experiments. Without it each node chooses.
+    #[arg(long, value_enum, requires = "function_threads")]
+    function_form: Option<FormChoice>,
+}
+
+/// How functions of a hop are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormChoice {
+    /// By the worker, one after the other.
+    Fuse,
+    /// By a thread each, one after the other.
+    Pipeline,
+    /// By a thread each, side by side where nobody can tell.
+    Fork,
+}
+
+impl FormChoice {
+    const fn form(self) -> Form {
+        match self {
+            Self::Fuse => Form::Fuse,
+            Self::Pipeline => Form::Pipeline,
+            Self::Fork => Form::Fork,
+        }
+    }
+
+    /// Its word on a command line.
+    pub(crate) const fn word(self) -> &'static str {
+        self.form().name()
+    }
 }
 
 /// Refuses more workers than a data plane has.
@@ -233,6 +263,9 @@ impl StaffArguments {
     fn words(&self) -> Vec<OsString> {
         let mut words = vec!["--workers".into(), self.workers.to_string().into()];
         words.extend(["--function-threads".into(), self.function_threads.to_string().into()]);
+        if let Some(form) = self.function_form {
+            words.extend(["--function-form".into(), form.word().into()]);
+        }
         for core in &self.busy_poll_cores {
             words.extend(["--busy-poll-core".into(), core.to_string().into()]);
         }
@@ -423,6 +456,7 @@ pub(crate) fn dataplane(arguments: DataplaneArguments) -> Result<(), Failure> {
         leads_session: true,
         workers: arguments.staff.workers,
         function_threads: arguments.staff.function_threads,
+        function_form: arguments.staff.function_form.map(FormChoice::form),
         busy_poll_cores: arguments.staff.busy_poll_cores,
         user: arguments.user,
         is_confined: !arguments.no_sandbox,

@@ -117,13 +117,18 @@ fn ready(file: &str, more: &str, is_full: bool) -> Value {
 
 /// The same with its results in this folder.
 fn ready_in(folder: &Path, file: &str, more: &str, is_full: bool) -> Value {
+    ready_with(folder, (file, more), if is_full { &["--full"] } else { &[] })
+}
+
+/// The same with other options.
+fn ready_with(folder: &Path, (file, more): (&str, &str), options: &[&str]) -> Value {
     let _turn = turn();
     let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs").join(file);
     let base = base.canonicalize().expect("the lab file");
     let lab = folder.join(LAB);
     let text = format!("extends: {}\nname: {}\n{more}", base.display(), lab_name("ready"));
     std::fs::write(&lab, text).expect("a lab file");
-    let output = run_as(&lab, folder, if is_full { &["--full"] } else { &[] });
+    let output = run_as(&lab, folder, options);
     println!("{}", said(&output));
     assert!(output.status.success(), "{}", said(&output));
     let summary = std::fs::read_to_string(folder.join("summary.json")).expect("a summary");
@@ -283,8 +288,14 @@ fn the_papers_programs_work_in_chains_that_they_know_nothing_of() {
 /// server, behind a nat, and a collector of others know of.
 #[test]
 fn attacks_on_a_web_server_are_told_and_closed_doors_stay_closed() {
+    // The worker asks functions one after the other; threads ask the ids and the monitor side by side.
+    attacks_are_told(&[]);
+    attacks_are_told(&["--function-threads", "3", "--function-form", "fork"]);
+}
+
+fn attacks_are_told(options: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder");
-    let summary = ready_in(folder.path(), "secure-web.yaml", "", false);
+    let summary = ready_with(folder.path(), ("secure-web.yaml", ""), options);
     let functions = &summary["functions"];
     let number = |key: &str| functions[key].as_u64().expect("a number");
     assert_eq!(["alerts", "expected_alerts", "denied", "unaccounted"].map(number), [19, 19, 9, 0]);

@@ -38,7 +38,7 @@ pub use kernel_tables::KernelTables;
 pub use program_log::{LoggedChange, decode};
 pub use standalone_workers::StandaloneWorkers;
 
-use crate::engine::EngineConfig;
+use crate::engine::{EngineConfig, Form};
 use catena_io::{IoError, TunnelReserve, share_one_heap};
 use catena_model::NodeName;
 use catena_model::check::ClockTime;
@@ -82,6 +82,8 @@ pub struct Config {
     pub busy_poll_cores: Vec<u32>,
     /// Threads that ask functions side by side for the workers, where that is worth it; 0: the workers ask them.
     pub function_threads: usize,
+    /// The form in which they ask, whatever it costs; none: that which costs least.
+    pub function_form: Option<Form>,
     /// Who moves packets, once what takes rights is open; none: whoever starts it.
     pub user: Option<User>,
     /// Leave the process only the files and system calls that it needs: it ends at once when it asks
@@ -180,6 +182,7 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
         remembered: Some(functions.share_out(workers)),
         own_cores: config.busy_poll_cores.clone(),
         function_threads: config.function_threads,
+        function_form: config.function_form,
         are_confined: config.is_confined,
     };
     let reserve = TunnelReserve::open(UNDERLAY_SOCKETS);

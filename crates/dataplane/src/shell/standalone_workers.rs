@@ -30,6 +30,7 @@ impl StandaloneWorkers {
             workers,
             own_cores,
             function_threads: 0,
+            function_form: None,
             remembered: None,
             are_confined: false,
         };

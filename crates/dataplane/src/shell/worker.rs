@@ -17,8 +17,8 @@ use super::rings::{LostPort, Rings};
 use super::underlay::Underlay;
 use super::waker::Waker;
 use crate::engine::{
-    Engine, EngineConfig, KernelPort, Lanes, OffloadTables, Output, Packet, Rehearsal, TunnelKind,
-    VECTOR_PACKETS_MAX, Way,
+    Engine, EngineConfig, Form, KernelPort, Lanes, OffloadTables, Output, Packet, Rehearsal,
+    TunnelKind, VECTOR_PACKETS_MAX, Way,
 };
 use catena_fastpath::Queues;
 use catena_io::{BufferPool, IoError, PacketRing, Poller, rest};
@@ -99,7 +99,7 @@ impl Worker {
         mut config: EngineConfig,
         orders: Receiver<Order>,
         waker: Waker,
-        (reports, lanes): (Reports, Option<Box<dyn Lanes>>),
+        (reports, lanes): (Reports, Option<(Box<dyn Lanes>, Option<Form>)>),
         hand_off: Option<HandOff>,
     ) -> Result<Self, IoError> {
         let mut poller = Poller::new()?;
@@ -109,8 +109,8 @@ impl Worker {
         config.began = config.began.map(|began| ClockTime { ns: clock::now_ns(), ..began });
         config.functions_began_ns = clock::since(config.functions_epoch_seconds);
         let mut engine = Engine::new(config);
-        if let Some(lanes) = lanes {
-            engine.lend_to(lanes, None);
+        if let Some((lanes, form)) = lanes {
+            engine.lend_to(lanes, form);
         }
         Ok(Self {
             engine,

@@ -9,7 +9,7 @@ use super::order::{Order, Report, Reports};
 use super::sandbox;
 use super::waker::Waker;
 use super::worker::Worker;
-use crate::engine::{Board, EngineConfig, KernelPort, Lanes, RememberedState, WatchDuty};
+use crate::engine::{Board, EngineConfig, Form, KernelPort, Lanes, RememberedState, WatchDuty};
 use catena_io::{IoError, Port, stay_on_core};
 use catena_model::explain::{ExplainAt, FrameBytes};
 use catena_model::id::PortId;
@@ -71,6 +71,8 @@ pub(super) struct WorkerPoolParts {
     pub(super) own_cores: Vec<u32>,
     /// Threads that ask functions for them.
     pub(super) function_threads: usize,
+    /// The form in which they ask; none: that which costs least.
+    pub(super) function_form: Option<Form>,
     /// What the functions of each remember of before, where somebody keeps that; none: nobody does.
     pub(super) remembered: Option<Vec<RememberedState>>,
     /// Leave them the system calls that they need, and no others.
@@ -114,6 +116,7 @@ impl WorkerPool {
             let barrier = Arc::clone(&barrier);
             let bell = waker.clone();
             let lanes = workers.function_threads.lanes(move || bell.ring());
+            let lanes = lanes.map(|lanes| (lanes, parts.function_form));
             let is_confined = parts.are_confined;
             let place = Place { number, own_core, is_confined, waker, lanes };
             workers.slots.push(hire(place, (config, reports, hand_off), (barrier, last_word))?);
@@ -357,7 +360,7 @@ struct Place {
     is_confined: bool,
     waker: Waker,
     /// None: it asks functions itself.
-    lanes: Option<Box<dyn Lanes>>,
+    lanes: Option<(Box<dyn Lanes>, Option<Form>)>,
 }
 
 /// Starts a worker.
@@ -438,6 +441,7 @@ mod tests {
             workers,
             own_cores,
             function_threads: 2,
+            function_form: None,
             remembered: None,
             are_confined: false,
         };

@@ -201,6 +201,7 @@ impl Dataplane {
             workers: NonZeroUsize::new(workers).unwrap(),
             busy_poll_cores: Vec::new(),
             function_threads: 0,
+            function_form: None,
             user: None,
             is_confined: false,
             stop: Some(watched.into()),

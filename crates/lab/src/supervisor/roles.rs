@@ -1,7 +1,7 @@
 //! Starts controller and agents of a lab as processes of this same binary. Knows their command
 //! lines; refuses to link them.
 
-use super::start::{PORT_IO, WITHOUT_FAST_PATH, WORKERS};
+use super::start::{FUNCTION_FORM, FUNCTION_THREADS, PORT_IO, WITHOUT_FAST_PATH, WORKERS};
 use super::state::{LabState, Running};
 use crate::error::{LabError, Result};
 use crate::wiring::{CONTROLLER, Namespaces, NodePlan, SOUTHBOUND_PORT, controller_address};
@@ -149,7 +149,12 @@ impl Roles<'_> {
         if !user.is_empty() {
             arguments.extend(["--dataplane-user", &user]);
         }
-        let told = [(PORT_IO, "--port-io"), (WORKERS, "--workers")];
+        let told = [
+            (PORT_IO, "--port-io"),
+            (WORKERS, "--workers"),
+            (FUNCTION_THREADS, "--function-threads"),
+            (FUNCTION_FORM, "--function-form"),
+        ];
         let told = told.map(|(name, option)| (option, std::env::var(name).ok()));
         for (option, value) in &told {
             arguments.extend(value.iter().flat_map(|value| [option, value.as_str()]));

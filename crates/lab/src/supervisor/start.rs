@@ -28,6 +28,10 @@ pub(crate) const WITHOUT_FAST_PATH: &str = "CATENA_LAB_WITHOUT_FAST_PATH";
 pub(crate) const PORT_IO: &str = "CATENA_LAB_PORT_IO";
 /// Set in the environment of a lab whose data planes have so many workers.
 pub(crate) const WORKERS: &str = "CATENA_LAB_WORKERS";
+/// Set in the environment of a lab whose data planes have so many threads that ask functions.
+pub(crate) const FUNCTION_THREADS: &str = "CATENA_LAB_FUNCTION_THREADS";
+/// Set in the environment of a lab whose data planes ask functions in this form, whatever it costs.
+pub(crate) const FUNCTION_FORM: &str = "CATENA_LAB_FUNCTION_FORM";
 
 /// How a lab shall be started.
 #[derive(Clone, Debug)]
@@ -43,12 +47,24 @@ pub struct StartOptions {
     pub port_io: Option<String>,
     /// Workers of each data plane; none: one. More than one go without the fast path.
     pub workers: Option<NonZeroUsize>,
+    /// Threads of each data plane that ask functions; none: its workers do.
+    pub function_threads: Option<usize>,
+    /// The form in which they ask, in the agents' word (`--function-form`); none: that which each node chooses.
+    pub function_form: Option<String>,
 }
 
 impl StartOptions {
     /// A lab of this program, in the foreground.
     fn of(binary: PathBuf) -> Self {
-        Self { binary, is_detached: false, without_fast_path: false, port_io: None, workers: None }
+        Self {
+            binary,
+            is_detached: false,
+            without_fast_path: false,
+            port_io: None,
+            workers: None,
+            function_threads: None,
+            function_form: None,
+        }
     }
 
     /// A lab of this very program, in the foreground.
@@ -116,6 +132,12 @@ impl Started {
         }
         if let Some(workers) = options.workers {
             command.env(WORKERS, workers.to_string());
+        }
+        if let Some(threads) = options.function_threads {
+            command.env(FUNCTION_THREADS, threads.to_string());
+        }
+        if let Some(form) = &options.function_form {
+            command.env(FUNCTION_FORM, form);
         }
         let said = if options.is_detached { Some(detach(&mut command)?) } else { None };
         let isolation = Isolation {

@@ -146,6 +146,7 @@ fn cross(count: usize) {
         remembered: None,
         are_confined: false,
         function_threads: 0,
+        function_form: None,
     };
     let config = EngineConfig::new(NodeName::new("host1").unwrap());
     let mut workers = WorkerPool::start(&config, parts).unwrap();
