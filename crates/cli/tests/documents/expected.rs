@@ -51,7 +51,25 @@ fn a_plan_tells_what_to_expect_of_chains_and_where_no_rate_is_stable_what_holds_
     assert!(!controller.tell(3, &["plan", "-f", &file, "--undeploy"]).contains("expected"));
     controller.tell(2, &["plan", "-f", &file, "--rate", "0"]);
     // Nobody has timed the functions, so nothing stands beside their counters.
-    assert!(!controller.tell(0, &["chain", "show", "guarded"]).contains("expected"));
+    let shown = controller.tell(0, &["chain", "show", "guarded"]);
+    assert!(!shown.contains("expected") && !shown.contains("why"), "{shown}");
+}
+
+/// There are no nodes, so nobody has told anything: what follows from the configurations is told all the same.
+#[test]
+fn of_a_chain_it_is_told_which_functions_may_be_asked_side_by_side_and_why() {
+    let controller = Controller::with_ports("none");
+    controller.file("edge.iptables", RULES);
+    let file = controller.file("guarded.yaml", GUARDED);
+    controller.tell(0, &["apply", "-f", &file]);
+    let shown = controller.tell(0, &["chain", "show", "guarded", "--why"]);
+    eprintln!("{shown}");
+    let why = controller.tell(0, &["chain", "show", "guarded", "--why", "-o", "json"]);
+    let told: Value = serde_json::from_str(&why).unwrap();
+    assert!(
+        told["why"]["ways"].is_array() && told["functions"] == json!(["edge", "flows"]),
+        "{why}"
+    );
 }
 
 #[test]
