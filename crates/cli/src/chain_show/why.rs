@@ -320,15 +320,15 @@ fn alone(functions: &[PlacedFunction<'_>]) -> Vec<Vec<String>> {
     functions.iter().map(|one| vec![one.name().to_owned()]).collect()
 }
 
-/// The stages of functions that stand together, as nodes make them; and of neighbours, and of those that keep a
-/// function out of the stage before it, why.
+/// The stages of functions that stand together, as nodes make them; and why, of neighbours, and of whoever a function
+/// waits for in the stage before its own.
 fn judged(members: &[StageMember]) -> (Option<Vec<Vec<String>>>, Vec<PlannedPair>) {
     let all = Stages::of(members);
     let stages = all.without_holding();
+    let stage_of = |at: usize| stages.iter().position(|stage| stage.contains(&at));
+    // Who is in the stage right before its own, and not beside it.
     let keeps_out = |a: usize, b: usize| {
-        let next = stages.iter().position(|stage| stage.start == b);
-        let before = next.and_then(|next| stages.get(next.checked_sub(1)?));
-        before.is_some_and(|before| before.contains(&a))
+        stage_of(a).zip(stage_of(b)).is_some_and(|(before, own)| before + 1 == own)
     };
     let pairs = all.pairs.iter().filter_map(|(a, b, verdict)| {
         let is_side_by_side = verdict.is_parallel() && !verdict.is_held();
