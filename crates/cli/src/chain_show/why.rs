@@ -24,7 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Of functions that do not come with Catena.
 const UNKNOWN: &str = "and nobody knows what it reads and writes";
 /// Where there is no path to speak of.
-const NO_PATH: &str = "why: the chain has no path, so none of its functions is asked";
+const NO_PATH: &str = "why: the chain has no path, so none of its functions is asked; `catena policy pairs -f FILE` \
+                       tells which may be side by side";
 
 /// Of each path that traffic takes; while it takes none, of those on their way.
 #[derive(Debug, Serialize)]
