@@ -141,13 +141,13 @@ fn who_keeps_a_function_out_of_a_stage_is_told_though_it_is_no_neighbour() {
 }
 
 /// A function of a kind that comes with Catena, with the configuration that `catena policy pairs` has.
-fn bundled(name: &str, kind: &str, counters: Value) -> FunctionReport {
+fn bundled(name: &str, kind: &str, counters: &Value) -> FunctionReport {
     let kinds: Vec<Value> = serde_json::from_str(include_str!("../../policy/kinds.json")).unwrap();
     let config = &kinds.iter().find(|known| known["name"] == kind).unwrap()["config"];
-    function(name, json!({"runs": {"bundled": kind}, "config": config}), counters)
+    function(name, &json!({"runs": {"bundled": kind}, "config": config}), counters)
 }
 
-fn function(name: &str, template: Value, counters: Value) -> FunctionReport {
+fn function(name: &str, template: &Value, counters: &Value) -> FunctionReport {
     let report = json!({
         "id": uuid::Uuid::nil(), "name": name, "is_tap": false, "on_failure": "unwatched",
         "instances": [format!("{name}-1"), format!("{name}-2")], "template": template, "counters": counters,
@@ -156,7 +156,7 @@ fn function(name: &str, template: Value, counters: Value) -> FunctionReport {
 }
 
 /// What a host tells of the instances of a function.
-fn counted(instances: &[&str], choice: Value) -> Value {
+fn counted(instances: &[&str], choice: &Value) -> Value {
     let one = |name: &&str| {
         json!({
             "instance": uuid::Uuid::nil(), "name": name, "configuration": "00".repeat(32), "rules": [],
@@ -223,10 +223,10 @@ fn of_both_ways_stages_reasons_and_what_hosts_chose_are_told() {
     let fork =
         json!({"form": "fork", "fuse_ns": 812_000, "pipeline_ns": 830_000, "fork_ns": 402_000});
     let functions = [
-        bundled("edge", "firewall", counted(&["edge-1"], fork.clone())),
-        bundled("ids", "ids", counted(&["ids-1"], fork.clone())),
-        bundled("flows", "monitor", counted(&["flows-1"], fork)),
-        bundled("nat", "nat", json!([])),
+        bundled("edge", "firewall", &counted(&["edge-1"], &fork)),
+        bundled("ids", "ids", &counted(&["ids-1"], &fork)),
+        bundled("flows", "monitor", &counted(&["flows-1"], &fork)),
+        bundled("nat", "nat", &json!([])),
     ];
     let here: &[&str] = &["host3"];
     let report = report(vec![
@@ -274,8 +274,8 @@ fn of_both_ways_stages_reasons_and_what_hosts_chose_are_told() {
 #[test]
 fn what_hosts_have_not_told_is_not_made_up() {
     let functions = [
-        bundled("edge", "firewall", counted(&["edge-1"], Value::Null)),
-        bundled("marks", "marker", counted(&["marks-1"], Value::Null)),
+        bundled("edge", "firewall", &counted(&["edge-1"], &Value::Null)),
+        bundled("marks", "marker", &counted(&["marks-1"], &Value::Null)),
     ];
     let hosts: &[&str] = &["host2", "host3"];
     let whole = report(vec![path(42, "forward", &[(0, "edge", hosts), (0, "marks", hosts)])]);
@@ -318,12 +318,12 @@ fn between(functions: &[FunctionReport], a: (&str, &[&str]), b: (&str, &[&str]))
 #[test]
 fn why_functions_do_not_stand_together_is_told() {
     let mut functions = vec![
-        bundled("edge", "firewall", json!([])),
-        bundled("flows", "monitor", json!([])),
-        bundled("ids-tap", "ids", json!([])),
-        function("dpi", json!({"runs": {"command": ["dpi"]}}), json!([])),
-        function("box", json!({"runs": {"external": "box7"}}), json!([])),
-        function("own", json!({"runs": {"bundled": "monitor"}, "door": "apart"}), json!([])),
+        bundled("edge", "firewall", &json!([])),
+        bundled("flows", "monitor", &json!([])),
+        bundled("ids-tap", "ids", &json!([])),
+        function("dpi", &json!({"runs": {"command": ["dpi"]}}), &json!([])),
+        function("box", &json!({"runs": {"external": "box7"}}), &json!([])),
+        function("own", &json!({"runs": {"bundled": "monitor"}, "door": "apart"}), &json!([])),
     ];
     let here: &[&str] = &["host2"];
     for (a, b, expected) in [
@@ -378,9 +378,9 @@ fn why_functions_do_not_stand_together_is_told() {
 fn where_rules_are_not_told_with_a_function_stages_are_not_guessed() {
     let file = json!({"file": {"name": "web.rules", "sha256": "00".repeat(32)}});
     let functions = [
-        bundled("edge", "firewall", counted(&["edge-1"], Value::Null)),
-        bundled("flows", "monitor", counted(&["flows-1"], Value::Null)),
-        function("ids", json!({"runs": {"bundled": "ids"}, "config": file}), json!([])),
+        bundled("edge", "firewall", &counted(&["edge-1"], &Value::Null)),
+        bundled("flows", "monitor", &counted(&["flows-1"], &Value::Null)),
+        function("ids", &json!({"runs": {"bundled": "ids"}, "config": file}), &json!([])),
     ];
     let here: &[&str] = &["host2"];
     let hops = [(0, "edge", here), (0, "flows", here), (0, "ids", here)];
