@@ -371,14 +371,14 @@ fn unknown(functions: &[PlacedFunction<'_>]) -> Vec<PlannedPair> {
 
 /// What a host tells of an instance.
 #[derive(Clone, Copy, PartialEq)]
-enum Told {
+enum ToldForm {
     Nothing,
     /// It has told of it, and of no choice.
     NoChoice,
     Chosen(FormChoice),
 }
 
-impl Told {
+impl ToldForm {
     fn of(counters: Option<&FunctionCounters>) -> Self {
         match counters {
             None => Self::Nothing,
@@ -409,11 +409,11 @@ impl Told {
 
 /// How each host asks those that stand together; of one that stands alone there is nothing to choose.
 fn forms_of(functions: &[PlacedFunction<'_>]) -> Vec<FormAtHost> {
-    let mut hosts: BTreeMap<Option<&NodeName>, Vec<(Told, Vec<String>)>> = BTreeMap::new();
+    let mut hosts: BTreeMap<Option<&NodeName>, Vec<(ToldForm, Vec<String>)>> = BTreeMap::new();
     for function in functions.iter().filter(|_| functions.len() > 1) {
         let counted = function.report.map(|report| report.counters.as_slice()).unwrap_or_default();
         for instance in &function.hop.instances {
-            let told = Told::of(counted.iter().find(|one| one.name == instance.name));
+            let told = ToldForm::of(counted.iter().find(|one| one.name == instance.name));
             let at = hosts.entry(instance.node.as_ref()).or_default();
             match at.iter_mut().find(|(known, _)| *known == told) {
                 Some((_, instances)) => instances.push(instance.name.clone()),
@@ -431,7 +431,7 @@ fn forms_of(functions: &[PlacedFunction<'_>]) -> Vec<FormAtHost> {
                 host: host.cloned(),
                 text: format!("at {at}{of}: {}", told.in_words()),
                 instances,
-                is_told: told != Told::Nothing,
+                is_told: told != ToldForm::Nothing,
                 choice: told.choice(),
             }
         }));
