@@ -275,8 +275,8 @@ fn route(way: &[Met], stages: &[Range<usize>], form: Form) -> Arc<Route> {
     Arc::new(Route { members, stages })
 }
 
-/// Who may be asked side by side. Nobody's effects are held here until another's verdict is known, so who would need that
-/// waits for it.
+/// Who may be asked side by side. Nobody's effects are held here until another's verdict is known, so who would need
+/// that waits for it.
 fn side_by_side(way: &[Met], profiles: impl Fn(u32) -> Option<Profile>) -> Vec<Range<usize>> {
     let member = |(number, _): &Met| StageMember {
         name: String::new(),
