@@ -85,6 +85,10 @@ pub(crate) enum ChainCommand {
     Show {
         /// Name or id.
         name: String,
+        /// Which of its functions are asked side by side, and for each pair why or why not; on each host how they are
+        /// asked, and what each way to ask them costs.
+        #[arg(long)]
+        why: bool,
         /// How it is printed.
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
@@ -110,8 +114,8 @@ pub(crate) fn run(connection: &Connection, command: ChainCommand) -> Result<(), 
             tell(Format::Yaml, &chain, |_| {})
         }
         ChainCommand::Check { name, output } => check(&client.check_chain(&name)?, output),
-        ChainCommand::Show { name, output } => {
-            chain_show::show(&client, &client.chain(&name)?, output)
+        ChainCommand::Show { name, why, output } => {
+            chain_show::show(&client, &client.chain(&name)?, why, output)
         }
     }
 }

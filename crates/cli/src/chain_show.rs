@@ -1,6 +1,8 @@
 //! `catena chain show`: a chain with what its nodes counted, direction by direction, and what is expected of it beside
 //! that. Knows what each number leaves out and says so; refuses to add up what different data planes did not count.
 
+mod why;
+
 use crate::failure::Failure;
 use crate::output::{Format, Table, block, say, table, tell};
 use crate::prediction::{self, Expected};
@@ -14,9 +16,12 @@ use catena_model::status::{
 use catena_model::{DropReason, NodeName};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use why::Why;
 
 /// A phase of a path: traffic takes it.
 const IN_USE: &str = "classified";
+/// Another has taken its place.
+const FORMER: &str = "superseded";
 /// What the numbers of a data plane are marked with that began to count on a path in use.
 const ANEW: char = '*';
 /// In place of a number that nobody told.
@@ -33,16 +38,26 @@ const COLUMNS: [&str; 9] = [
     "dropped",
 ];
 
-pub(crate) fn show(client: &Client, report: &ChainReport, output: Format) -> Result<(), Failure> {
+/// `is_why_asked`: is it to be told, too, which functions are asked side by side, and why?
+pub(crate) fn show(
+    client: &Client,
+    report: &ChainReport,
+    is_why_asked: bool,
+    output: Format,
+) -> Result<(), Failure> {
     let expected = prediction::of_report(client, report)?;
+    let why = is_why_asked.then(|| why::of_report(client, report)).transpose()?;
     let mut told = serde_json::to_value(report)?;
-    if let (Value::Object(told), Some(expected)) = (&mut told, &expected) {
-        told.insert("prediction".into(), expected.json());
+    if let Value::Object(told) = &mut told {
+        let prediction = expected.as_ref().map(|expected| ("prediction", expected.json()));
+        let why = why.as_ref().map(serde_json::to_value).transpose()?.map(|why| ("why", why));
+        let more = prediction.into_iter().chain(why);
+        told.extend(more.map(|(key, value)| (key.to_owned(), value)));
     }
-    tell(output, &told, |_| people(report, expected.as_ref()))
+    tell(output, &told, |_| people(report, expected.as_ref(), why.as_ref()))
 }
 
-fn people(report: &ChainReport, expected: Option<&Expected>) {
+fn people(report: &ChainReport, expected: Option<&Expected>, why: Option<&Why>) {
     say!(
         "{}   {} ─► {}",
         report.name,
@@ -70,6 +85,9 @@ fn people(report: &ChainReport, expected: Option<&Expected>) {
         say!("instance {} {}", instance.name, instance.health.name());
     }
     for line in expected.map(prediction::lines).unwrap_or_default() {
+        say!("{line}");
+    }
+    for line in why.map(Why::lines).unwrap_or_default() {
         say!("{line}");
     }
 }
@@ -378,7 +396,7 @@ fn remarks(report: &ChainReport) -> Vec<String> {
     let is_other = |path: &&PathReport| path.phase != IN_USE && report.status.path.is_some();
     lines.extend(report.paths.iter().filter(is_other).map(|path| {
         let phase = match path.phase.as_str() {
-            "superseded" => "former, not gone yet",
+            FORMER => "former, not gone yet",
             _ => "on its way, not in use yet",
         };
         format!("path {} ({}) is {phase}", path.path, path.direction)

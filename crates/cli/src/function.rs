@@ -4,6 +4,7 @@
 use crate::alerts;
 use crate::connection::Connection;
 use crate::failure::Failure;
+use crate::forms;
 use crate::function_project::{self, ProjectArguments};
 use crate::output::{Format, block, say, table, tell};
 use catena_client::{Client, Kind};
@@ -262,6 +263,23 @@ fn show_counters(counters: &FunctionCounters) {
     if *errors_withheld > 0 {
         say!("{name}: {errors_withheld} ICMP errors not made, as there were too many in a second");
     }
+    for line in asked(counters) {
+        say!("{line}");
+    }
+}
+
+/// How an instance is asked, where there is a choice, and whether it died of that.
+fn asked(counters: &FunctionCounters) -> Vec<String> {
+    let FunctionCounters { name, deaths, choice, .. } = counters;
+    let times = match deaths {
+        0 => None,
+        1 => Some("once".to_owned()),
+        more => Some(format!("{more} times")),
+    };
+    let died = times.map(|times| format!("{name}: died {times} and began anew"));
+    let form =
+        choice.as_ref().map(|choice| format!("{name}: asked by {}", forms::in_words(choice)));
+    died.into_iter().chain(form).collect()
 }
 
 /// What became of messages, those that nothing became of left out.
@@ -359,4 +377,34 @@ fn drain(client: &Client, name: &str, wait: Duration) -> Result<(), Failure> {
     }
     say!("instance {}   no flow and no packet left: safe to stop", instance.name);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn deaths_and_the_form_are_told_of_whom_there_are_any() {
+        let mut counters: FunctionCounters = serde_json::from_value(json!({
+            "instance": uuid::Uuid::nil(), "name": "edge-1", "configuration": "00".repeat(32), "rules": [],
+            "rules_untold": 0, "events": 0, "errors_withheld": 0,
+        }))
+        .unwrap();
+        assert_eq!(asked(&counters), [""; 0]);
+        counters.deaths = 1;
+        assert_eq!(asked(&counters), ["edge-1: died once and began anew"]);
+        counters.deaths = 2;
+        counters.choice =
+            Some(serde_json::from_value(json!({"form": "fuse", "fuse_ns": 812_000})).unwrap());
+        assert_eq!(
+            asked(&counters),
+            [
+                "edge-1: died 2 times and began anew",
+                "edge-1: asked by fuse (fuse 812 µs, pipeline –, fork –)",
+            ]
+        );
+    }
 }

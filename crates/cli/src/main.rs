@@ -16,6 +16,7 @@ mod doctor;
 mod document;
 mod explain;
 mod failure;
+mod forms;
 mod function;
 mod function_project;
 mod graph;

@@ -6,6 +6,8 @@ mod compile;
 mod members;
 mod reading;
 
+pub(crate) use members::profile;
+
 use crate::failure::Failure;
 use crate::output::{Format, block, say, table, tell};
 use analyze::AnalyzeArguments;
@@ -113,7 +115,7 @@ fn told(members: &[StageMember], staged: &[Staged]) -> Value {
             "first": a.name,
             "second": b.name,
             "verdict": verdict.name(),
-            "held": is_held(verdict),
+            "held": verdict.is_held(),
             "reason": verdict.reason().in_words(&a.name, &b.name),
         })
     };
@@ -130,13 +132,6 @@ fn told(members: &[StageMember], staged: &[Staged]) -> Value {
     })
 }
 
-const fn is_held(verdict: &Verdict) -> bool {
-    match verdict {
-        Verdict::Serial(_) => false,
-        Verdict::Parallel(parallel) => parallel.is_held,
-    }
-}
-
 /// One letter of a verdict.
 fn letter(verdict: &Verdict) -> String {
     let letter = match verdict {
@@ -147,7 +142,7 @@ fn letter(verdict: &Verdict) -> String {
             PacketCopy::Everything => "F",
         },
     };
-    format!("{letter}{}", if is_held(verdict) { "+" } else { "" })
+    format!("{letter}{}", if verdict.is_held() { "+" } else { "" })
 }
 
 fn matrix(members: &[StageMember]) {

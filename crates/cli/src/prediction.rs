@@ -6,7 +6,7 @@ mod known;
 mod tests;
 mod told;
 
-pub(crate) use told::{lines, shared};
+pub(crate) use told::{lines, seconds, shared};
 
 use crate::failure::Failure;
 use crate::output::progress;

@@ -213,8 +213,9 @@ struct StaffArguments {
     /// Without it workers sleep when there is nothing to do.
     #[arg(long = "busy-poll-core", value_name = "CORE")]
     busy_poll_cores: Vec<u32>,
-    /// Threads of the data plane that ask functions of a hop side by side, or in a pipeline, where that is faster;
-    /// 0: its workers ask them, one after the other.
+    /// Threads of the data plane that ask functions of a hop side by side, or in a pipeline, where that is faster: two
+    /// for a pipeline, for side by side at least as many as the widest stage has functions (`catena chain show NAME
+    /// --why`). 0: its workers ask them, one after the other.
     #[arg(long, default_value_t = 0)]
     function_threads: usize,
     /// The form in which functions are asked, whatever it costs: for experiments. Without it each node chooses.

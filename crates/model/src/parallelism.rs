@@ -81,6 +81,12 @@ impl Verdict {
         matches!(self, Self::Parallel(_))
     }
 
+    /// Are the effects of the second one held until the first one has let the packet pass?
+    #[must_use]
+    pub const fn is_held(&self) -> bool {
+        matches!(self, Self::Parallel(Parallel { is_held: true, .. }))
+    }
+
     /// Why.
     #[must_use]
     pub const fn reason(&self) -> Reason {

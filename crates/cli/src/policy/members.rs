@@ -132,7 +132,7 @@ fn profile_at(step: &ChainStep, known: &BTreeMap<String, Profile>) -> Profile {
 }
 
 /// What a function of a configuration is.
-fn profile(name: &str, configuration: &Configuration) -> Result<Profile, Failure> {
+pub(crate) fn profile(name: &str, configuration: &Configuration) -> Result<Profile, Failure> {
     let made = make_apart(configuration, &Surroundings::default());
     Ok(*made.map_err(|error| wrong(name, &error))?.function.profile())
 }

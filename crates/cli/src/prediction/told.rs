@@ -195,7 +195,7 @@ impl Watched {
 }
 
 /// With four digits and a unit.
-fn seconds(value: f64) -> String {
+pub(crate) fn seconds(value: f64) -> String {
     const UNITS: [(f64, &str); 4] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")];
     let fits = |unit: &&(f64, &str)| value >= unit.0;
     let (unit, name) = UNITS.iter().find(fits).unwrap_or(&UNITS[3]);

@@ -1,4 +1,4 @@
-//! What `catena plan` expects of the chains of a document, before anybody has timed a packet.
+//! What `catena plan` and `catena chain show` expect of the chains of a document, before anybody has timed a packet.
 
 use super::{Controller, WEB};
 use serde_json::{Value, json};
@@ -51,7 +51,24 @@ fn a_plan_tells_what_to_expect_of_chains_and_where_no_rate_is_stable_what_holds_
     assert!(!controller.tell(3, &["plan", "-f", &file, "--undeploy"]).contains("expected"));
     controller.tell(2, &["plan", "-f", &file, "--rate", "0"]);
     // Nobody has timed the functions, so nothing stands beside their counters.
-    assert!(!controller.tell(0, &["chain", "show", "guarded"]).contains("expected"));
+    let shown = controller.tell(0, &["chain", "show", "guarded"]);
+    assert!(!shown.contains("expected") && !shown.contains("why"), "{shown}");
+}
+
+#[test]
+fn of_a_chain_without_a_path_it_is_not_told_which_functions_are_side_by_side() {
+    let controller = Controller::with_ports("none");
+    controller.file("edge.iptables", RULES);
+    let file = controller.file("guarded.yaml", GUARDED);
+    controller.tell(0, &["apply", "-f", &file]);
+    let shown = controller.tell(0, &["chain", "show", "guarded", "--why"]);
+    assert!(shown.contains("why: the chain has no path"), "{shown}");
+    let why = controller.tell(0, &["chain", "show", "guarded", "--why", "-o", "json"]);
+    let told: Value = serde_json::from_str(&why).unwrap();
+    assert_eq!(
+        (&told["why"], &told["functions"]),
+        (&json!({"ways": []}), &json!(["edge", "flows"]))
+    );
 }
 
 #[test]

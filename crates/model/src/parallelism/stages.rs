@@ -5,6 +5,7 @@
 
 use super::{Verdict, judge};
 use crate::profile::Profile;
+use std::ops::Range;
 
 /// A function of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +48,26 @@ impl Stages {
             }
         }
         made
+    }
+
+    /// The same where nobody holds effects until another's verdict is known: who would need that waits. So it is at
+    /// nodes.
+    #[must_use]
+    pub fn without_holding(&self) -> Vec<Range<usize>> {
+        let is_held =
+            |first: usize, second: usize| self.verdict(first, second).is_some_and(Verdict::is_held);
+        let mut stages = Vec::new();
+        for stage in &self.stages {
+            let mut start = stage.first().copied().unwrap_or(0);
+            for at in stage.iter().copied() {
+                if (start..at).any(|first| is_held(first, at)) {
+                    stages.push(start..at);
+                    start = at;
+                }
+            }
+            stages.extend(stage.last().map(|last| start..last + 1));
+        }
+        stages
     }
 
     /// The verdict about two places in the chain, the first before the second.

@@ -14,7 +14,7 @@ pub use lanes::{Answer, Call, Lanes};
 pub(crate) use lanes::{LentFunction, Said, ask_safely};
 pub(crate) use lent::{Lent, packet, upper};
 
-use catena_model::parallelism::{FormChoice, StageMember, Stages, Verdict};
+use catena_model::parallelism::{FormChoice, StageMember, Stages};
 use catena_model::profile::Profile;
 use catena_nf::outcome::Outcomes;
 use catena_nf::packet::Direction;
@@ -277,28 +277,15 @@ fn route(way: &[Met], stages: &[Range<usize>], form: Form) -> Arc<Route> {
     Arc::new(Route { members, stages })
 }
 
-/// Who may be asked side by side. Nobody's effects are held here until another's verdict is known, so who would need that
-/// waits for it.
+/// Who may be asked side by side. Nobody's effects are held here until another's verdict is known, so who would need
+/// that waits for it.
 fn side_by_side(way: &[Met], profiles: impl Fn(u32) -> Option<Profile>) -> Vec<Range<usize>> {
     let member = |(number, _): &Met| StageMember {
         name: String::new(),
         profile: profiles(*number).unwrap_or_else(Profile::unknown),
     };
     let members: Vec<StageMember> = way.iter().map(member).collect();
-    let is_held = |first: usize, second: usize, all: &Stages| matches!(all.verdict(first, second), Some(Verdict::Parallel(one)) if one.is_held);
-    let planned = Stages::of(&members);
-    let mut stages: Vec<Range<usize>> = Vec::new();
-    for stage in &planned.stages {
-        let mut start = stage.first().copied().unwrap_or(0);
-        for at in stage.iter().copied() {
-            if (start..at).any(|first| is_held(first, at, &planned)) {
-                stages.push(start..at);
-                start = at;
-            }
-        }
-        stages.extend(stage.last().map(|last| start..last + 1));
-    }
-    stages
+    Stages::of(&members).without_holding()
 }
 
 /// Does it protect, so that nothing shall pass while it is dead? Who only looks on is passed.
