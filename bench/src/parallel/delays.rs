@@ -1,5 +1,5 @@
-//! Mean delays of packets that come one by one, at random, through functions that take drawn times: side by side, and one
-//! after the other by as many threads, with the same arrivals and the same times.
+//! Mean delays of packets that come one by one, at random, through functions that take drawn times: side by side, and
+//! one after the other by as many threads, with the same arrivals and the same times.
 
 use super::serving::{Measured, Service, Serving, exponential};
 use super::site::Site;

@@ -1,5 +1,5 @@
-//! What threads that ask functions cost: a fork and a join of functions that do next to nothing, chains for which the node
-//! may choose beside the same without threads, and which kinds may stand side by side at all.
+//! What threads that ask functions cost: a fork and a join of functions that do next to nothing, chains for which the
+//! node may choose beside the same without threads, and which kinds may stand side by side at all.
 
 use super::serving::Measured;
 use super::site::Site;

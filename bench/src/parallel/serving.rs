@@ -3,7 +3,7 @@
 
 use crate::engine::cpu_ns;
 use crate::error::BenchError;
-use catena_dataplane::engine::{Answer, Call, Lanes};
+use catena_dataplane::engine::{Call, Lanes, Reply};
 use catena_io::stay_on_core;
 use catena_nf::random::Random;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -22,7 +22,7 @@ pub(super) enum Service {
 /// The threads, and who is woken by answers.
 pub(super) struct Serving {
     threads: Vec<(Sender<Box<Call>>, JoinHandle<()>)>,
-    answered: Receiver<Answer>,
+    answered: Receiver<Reply>,
 }
 
 impl Serving {
@@ -49,7 +49,7 @@ impl Serving {
 
 fn serve(
     receiver: &Receiver<Box<Call>>,
-    (answers, driver): &(Sender<Answer>, Thread),
+    (answers, driver): &(Sender<Reply>, Thread),
     (service, mean_ns): (Service, f64),
     mut draws: Random,
 ) {
@@ -94,11 +94,11 @@ impl Lanes for Serving {
         }
     }
 
-    fn answer(&mut self) -> Option<Answer> {
+    fn answer(&mut self) -> Option<Reply> {
         self.answered.try_recv().ok()
     }
 
-    fn wait(&mut self, most_ns: u64) -> Option<Answer> {
+    fn wait(&mut self, most_ns: u64) -> Option<Reply> {
         self.answered.recv_timeout(Duration::from_nanos(most_ns)).ok()
     }
 }

@@ -219,7 +219,8 @@ pub struct FunctionCounters {
     /// How often it has died and begun anew.
     #[serde(default)]
     pub deaths: u64,
-    /// How it is asked, where the node has threads for that; none: by the worker, and there is no choice.
+    /// How it is asked, where the node has threads for that and has timed all whom it shares packets with; none: by the
+    /// worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<FormChoice>,
 }

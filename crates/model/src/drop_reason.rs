@@ -114,7 +114,7 @@ drop_reasons! {
     BuffersExhausted "buffers_exhausted" "No packet buffer was free.",
     FunctionDenied "function_denied" "A rule of a bundled function says that the packet ends there.",
     FunctionFull "function_full" "A bundled function has no room for what the packet needs.",
-    FunctionFailed "function_failed" "A bundled function answered with what its profile does not say, so that nothing it said of the packet counts.",
+    FunctionFailed "function_failed" "A bundled function that protects died of the packet or did not come back from it, or one answered with what its profile does not say, so that nothing it said counts.",
     FunctionUnasked "function_unasked" "The packet is addressed to a bundled function, and no chain leads it there.",
 }
 

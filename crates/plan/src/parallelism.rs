@@ -1,7 +1,8 @@
-//! Which functions of a chain may work side by side, from profiles in files: what plans and people ask. The judgement is
-//! `catena_model::parallelism`'s, which data planes hold their own functions against as well.
+//! Which functions of a chain may work side by side, from profiles in files: what plans and people ask. The judgement
+//! is `catena_model::parallelism`'s, which data planes hold their own functions against as well.
 //!
-//! Knows the forms of profiles, and actions of flows in pairs; refuses to know functions, what forking costs, and who runs what where.
+//! Knows the forms of profiles, and actions of flows in pairs; refuses to know functions, what forking costs, and who
+//! runs what where.
 
 pub mod actions;
 mod document;

@@ -1,15 +1,15 @@
-//! What to expect of a chain before its packets come: the rate that it carries at most and what holds it there, how busy
-//! it keeps the cores of each node, and how long packets stay with its functions.
+//! What to expect of a chain before its packets come: the rate that it carries at most and what holds it there, how
+//! busy it keeps the cores of each node, and how long packets stay with its functions.
 //!
 //! Knows how long functions take for packets and which of them share a core. Refuses to know who has timed them, and to
 //! tell a figure where there is none: of a rate that nobody carries, and of a function that nobody has timed.
 //!
 //! The model. Packets come as a Poisson process. What stands inside the data plane of a node shares the core of its
-//! worker, which takes packets in the order in which they come: a queue M/G/1. Functions beside each other there are one
-//! visit, whose time is the sum of theirs and of what the data plane takes for itself; a worker that is visited twice is
-//! one queue with two kinds of packets, whose visits count as independent. An instance gets its share of packets by
-//! chance. Of stages one behind the other, times add up; of functions side by side on different cores, the last one
-//! counts. Nothing else uses the cores.
+//! worker, which takes packets in the order in which they come: a queue M/G/1. Functions beside each other there are
+//! one visit, whose time is the sum of theirs and of what the data plane takes for itself; a worker that is visited
+//! twice is one queue with two kinds of packets, whose visits count as independent. An instance gets its share of
+//! packets by chance. Of stages one behind the other, times add up; of functions side by side on different cores, the
+//! last one counts. Nothing else uses the cores.
 
 mod cores;
 mod delay;

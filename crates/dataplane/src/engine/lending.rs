@@ -1,5 +1,5 @@
-//! Functions that threads are asked for, as the engine goes on with what they have said. Knows when nothing may be lent:
-//! before tables change, time passes for functions, or somebody listens; refuses to know threads.
+//! Functions that threads are asked for, as the engine goes on with what they have said. Knows when nothing may be
+//! lent: before tables change, time passes for functions, or somebody listens; refuses to know threads.
 
 use crate::engine::action::context::Context;
 use crate::engine::action::output::Output;

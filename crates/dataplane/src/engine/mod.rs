@@ -44,7 +44,7 @@ pub use offload::{HandOver, KernelPort, Losses, OffloadTables, Passed};
 pub(crate) use packet::trim_front;
 pub use packet::{Origin, Packet, PortSlot};
 pub use rehearsal::{Rehearsal, Way};
-pub use stage::{Answer, Call, Form, Lanes};
+pub use stage::{Call, Form, Lanes, Reply};
 pub use state::function_messages::FunctionMessage;
 pub(crate) use state::function_messages::MessageRoom;
 pub use state::function_state::{RememberedState, StateChange};

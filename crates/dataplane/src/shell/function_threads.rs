@@ -1,9 +1,9 @@
-//! Threads that ask functions for the workers: each puts the questions that it is handed, in their order, and rings whoever
-//! has handed them. Knows channels and bells; refuses to know what is asked, and who may be asked at once.
+//! Threads that ask functions for the workers: each puts the questions that it is handed, in their order, and rings
+//! whoever has handed them. Knows channels and bells; refuses to know what is asked, and who may be asked at once.
 
 use super::DataplaneError;
 use super::sandbox;
-use crate::engine::{Answer, Call, Lanes};
+use crate::engine::{Call, Lanes, Reply};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
@@ -24,12 +24,12 @@ enum Handed {
 /// Who wants an answer.
 #[derive(Clone)]
 struct Asker {
-    answers: Sender<Answer>,
+    answers: Sender<Reply>,
     ring: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl Asker {
-    fn tell(&self, answer: Answer) {
+    fn tell(&self, answer: Reply) {
         // A worker that is gone wants to know nothing.
         if self.answers.send(answer).is_ok() {
             (self.ring)();
@@ -127,7 +127,7 @@ fn trial_ns(thread: &Sender<Handed>) -> u64 {
 struct WorkerLanes {
     threads: Vec<Sender<Handed>>,
     asker: Asker,
-    answered: Receiver<Answer>,
+    answered: Receiver<Reply>,
     hop_ns: u64,
 }
 
@@ -149,11 +149,11 @@ impl Lanes for WorkerLanes {
         }
     }
 
-    fn answer(&mut self) -> Option<Answer> {
+    fn answer(&mut self) -> Option<Reply> {
         self.answered.try_recv().ok()
     }
 
-    fn wait(&mut self, most_ns: u64) -> Option<Answer> {
+    fn wait(&mut self, most_ns: u64) -> Option<Reply> {
         self.answered.recv_timeout(Duration::from_nanos(most_ns)).ok()
     }
 }

@@ -4,6 +4,7 @@
 //! Knows rings, sockets and the engine's edge. Refuses to know agents, files and programs as text:
 //! whatever takes time or may fail in many ways is done by the control thread before.
 
+mod lending;
 mod reporting;
 
 use super::barrier::Rendezvous;
@@ -55,6 +56,9 @@ pub(super) struct KernelPathTurn {
     kernel_tables: Option<Box<dyn OffloadTables>>,
 }
 
+/// Threads that ask functions, and the form in which they do whatever it costs; none: that which costs least.
+pub(super) type FunctionLanes = (Box<dyn Lanes>, Option<Form>);
+
 /// The state of the thread.
 pub(super) struct Worker {
     engine: Engine,
@@ -99,7 +103,7 @@ impl Worker {
         mut config: EngineConfig,
         orders: Receiver<Order>,
         waker: Waker,
-        (reports, lanes): (Reports, Option<(Box<dyn Lanes>, Option<Form>)>),
+        (reports, lanes): (Reports, Option<FunctionLanes>),
         hand_off: Option<HandOff>,
     ) -> Result<Self, IoError> {
         let mut poller = Poller::new()?;
@@ -182,24 +186,6 @@ impl Worker {
         self.tick_ns = [self.tick_ns, release_ns].into_iter().flatten().min();
         if let Some(hand_off) = &mut self.hand_off {
             hand_off.end_vector();
-        }
-    }
-
-    /// Goes on with packets that threads have asked functions about.
-    fn hear_functions(&mut self) {
-        if self.engine.is_lending() {
-            let now_ns = self.now_ns();
-            self.engine.take_answers(now_ns, &mut self.pool, &mut self.output);
-            self.transmit();
-        }
-    }
-
-    /// Waits until no thread has a packet.
-    fn settle_functions(&mut self) {
-        if self.engine.is_lending() {
-            let now_ns = self.now_ns();
-            self.engine.settle_lent(now_ns, &mut self.pool, &mut self.output);
-            self.transmit();
         }
     }
 

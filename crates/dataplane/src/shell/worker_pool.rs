@@ -8,8 +8,8 @@ use super::hand_off::{self, HandOff};
 use super::order::{Order, Report, Reports};
 use super::sandbox;
 use super::waker::Waker;
-use super::worker::Worker;
-use crate::engine::{Board, EngineConfig, Form, KernelPort, Lanes, RememberedState, WatchDuty};
+use super::worker::{FunctionLanes, Worker};
+use crate::engine::{Board, EngineConfig, Form, KernelPort, RememberedState, WatchDuty};
 use catena_io::{IoError, Port, stay_on_core};
 use catena_model::explain::{ExplainAt, FrameBytes};
 use catena_model::id::PortId;
@@ -360,7 +360,7 @@ struct Place {
     is_confined: bool,
     waker: Waker,
     /// None: it asks functions itself.
-    lanes: Option<(Box<dyn Lanes>, Option<Form>)>,
+    lanes: Option<FunctionLanes>,
 }
 
 /// Starts a worker.

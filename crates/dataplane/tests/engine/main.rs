@@ -67,6 +67,7 @@ mod senders;
 mod setups;
 mod shares;
 mod sharing;
+#[cfg(test)]
 mod side_by_side;
 mod slice_networks;
 mod slices;

@@ -2,7 +2,7 @@
 
 use crate::town::node_name;
 use catena_dataplane::engine::{
-    Board, Engine, EngineConfig, LinkBoard, Packet, PortSlot, Tables, WatchDuty,
+    Board, Engine, EngineConfig, LinkBoard, Output, Packet, PortSlot, Tables, WatchDuty,
 };
 use catena_io::{BufferPool, Offload};
 use catena_model::CounterScope;
@@ -140,7 +140,38 @@ impl Node {
 
 /// Later fragments that wait for their first, packets that wait for the controller, and such as wait until their former
 /// way is flushed.
-pub(crate) fn waiting(engine: &Engine) -> u64 {
+fn waiting(engine: &Engine) -> u64 {
     let waits = engine.fragments_waiting() + engine.setups_waiting() + engine.flushes_waiting();
     waits as u64 + engine.lent_packets()
+}
+
+/// What is handed out and not booked yet is held, and so is what waits.
+pub(crate) fn assert_held(engine: &Engine, out: &Output) {
+    let counters = engine.counters();
+    let frames = out.frames.iter().map(|frame| frame.share);
+    let shares = frames.chain(out.datagrams.iter().map(|datagram| datagram.share));
+    let leaving: u64 = shares.map(|share| share.volume().packets).sum();
+    assert_eq!(counters.total().held, leaving + waiting(engine));
+    assert_eq!(counters.total().unaccounted(), 0);
+}
+
+/// Who asks for one chain, one port that is there and one link is told of these what all are told, and more of times.
+pub(crate) fn check_scope(node: &Node, all: &NodeCounters) {
+    let chains = all.chains.first().map(|counted| counted.chain).into_iter().collect();
+    let port = all.ports.iter().find(|counted| !counted.port.0.is_nil());
+    let of = CounterScope {
+        chains,
+        ports: port.into_iter().chain(all.links.last()).map(|counted| counted.port).collect(),
+        ..CounterScope::default()
+    };
+    let mut expected = all.clone();
+    expected.chains.retain(|counted| of.chains.contains(&counted.chain));
+    expected.ports.retain(|counted| of.ports.contains(&counted.port));
+    expected.links.retain(|counted| of.ports.contains(&counted.port));
+    expected.link_lives.retain(|life| of.ports.contains(&life.port));
+    expected.setups.chains.retain(|chain, _| of.chains.contains(chain));
+    let mut told = node.counters_of(Some(&of));
+    let hops = told.chains.iter_mut().flat_map(|chain| &mut chain.hops);
+    hops.for_each(|hop| hop.service_time.counts.clear());
+    assert_eq!(told, expected);
 }

@@ -3,7 +3,7 @@
 
 use crate::cables::UnderWay;
 use crate::flat::flat;
-use crate::node::{self, Node};
+use crate::node::{Node, assert_held, check_scope};
 pub(crate) use crate::passing::{Behaviour, route};
 use crate::passing::{advance, annotate};
 use crate::questions::answer_question;
@@ -23,7 +23,7 @@ use catena_model::explain::{
 use catena_model::program::{PROXY_MAC, PortRole};
 use catena_model::resource::Encapsulation;
 use catena_model::status::Health;
-use catena_model::{CounterScope, DropReason, NodeProgram};
+use catena_model::{DropReason, NodeProgram};
 use catena_wire::frame::FrameView;
 use catena_wire::probe::ProbeMark;
 use std::collections::{BTreeMap, HashMap};
@@ -586,35 +586,4 @@ impl Rig {
     pub(crate) fn note_lost(&mut self, node: usize, origin: Origin, reason: DropReason) {
         self.nodes[node].engines[0].note_received_lost(origin, reason, 1, 60);
     }
-}
-
-/// What is handed out and not booked yet is held, and so is what waits.
-fn assert_held(engine: &Engine, out: &Output) {
-    let counters = engine.counters();
-    let frames = out.frames.iter().map(|frame| frame.share);
-    let shares = frames.chain(out.datagrams.iter().map(|datagram| datagram.share));
-    let leaving: u64 = shares.map(|share| share.volume().packets).sum();
-    assert_eq!(counters.total().held, leaving + node::waiting(engine));
-    assert_eq!(counters.total().unaccounted(), 0);
-}
-
-/// Who asks for one chain, one port that is there and one link is told of these what all are told, and more of times.
-fn check_scope(node: &Node, all: &NodeCounters) {
-    let chains = all.chains.first().map(|counted| counted.chain).into_iter().collect();
-    let port = all.ports.iter().find(|counted| !counted.port.0.is_nil());
-    let of = CounterScope {
-        chains,
-        ports: port.into_iter().chain(all.links.last()).map(|counted| counted.port).collect(),
-        ..CounterScope::default()
-    };
-    let mut expected = all.clone();
-    expected.chains.retain(|counted| of.chains.contains(&counted.chain));
-    expected.ports.retain(|counted| of.ports.contains(&counted.port));
-    expected.links.retain(|counted| of.ports.contains(&counted.port));
-    expected.link_lives.retain(|life| of.ports.contains(&life.port));
-    expected.setups.chains.retain(|chain, _| of.chains.contains(chain));
-    let mut told = node.counters_of(Some(&of));
-    let hops = told.chains.iter_mut().flat_map(|chain| &mut chain.hops);
-    hops.for_each(|hop| hop.service_time.counts.clear());
-    assert_eq!(told, expected);
 }

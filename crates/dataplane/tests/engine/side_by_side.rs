@@ -1,5 +1,5 @@
-//! Functions of a hop that threads are asked for, in pipelines and side by side: whoever answers first, what comes out, in
-//! which order, what is counted, told and remembered is what it is when the engine asks one after the other.
+//! Functions of a hop that threads are asked for, in pipelines and side by side: whoever answers first, what comes out,
+//! in which order, what is counted, told and remembered is what it is when the engine asks one after the other.
 
 use crate::frames::Spec;
 use crate::functions::{STATEFUL, SYN_ACK, both_ways, firewall, from_port, tcp};
@@ -9,7 +9,7 @@ use crate::scene::{CHAINED_PORT, packet, packet_v6};
 use crate::super_frames::{stream, super_frame};
 use crate::town::{Town, node_name};
 use catena_dataplane::engine::{
-    Answer, Call, EngineConfig, Form, FunctionMessage, Lanes, StateChange,
+    Call, EngineConfig, Form, FunctionMessage, Lanes, Reply, StateChange,
 };
 use catena_dataplane::shell::FunctionThreads;
 use catena_io::Offload;
@@ -63,7 +63,7 @@ impl Drawn {
         Self { waiting, random: Random::new(seed), nature, asked, deaths }
     }
 
-    fn next(&mut self) -> Option<Answer> {
+    fn next(&mut self) -> Option<Reply> {
         let stopped = |lane: usize| self.nature == Nature::Stopped(lane);
         let busy = (0..self.waiting.len()).filter(|lane| !self.waiting[*lane].is_empty());
         let busy: Vec<usize> = busy.filter(|lane| !stopped(*lane)).collect();
@@ -94,11 +94,11 @@ impl Lanes for Drawn {
         Ok(())
     }
 
-    fn answer(&mut self) -> Option<Answer> {
+    fn answer(&mut self) -> Option<Reply> {
         if self.random.below(3) == 0 { None } else { self.next() }
     }
 
-    fn wait(&mut self, _most_ns: u64) -> Option<Answer> {
+    fn wait(&mut self, _most_ns: u64) -> Option<Reply> {
         self.next()
     }
 }

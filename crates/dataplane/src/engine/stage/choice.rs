@@ -1,5 +1,5 @@
-//! Whether the functions of a hop are asked one after the other by the engine itself, one after the other by threads, or
-//! side by side by threads: by what each costs. Knows prices and queues of one server (specification of function
+//! Whether the functions of a hop are asked one after the other by the engine itself, one after the other by threads,
+//! or side by side by threads: by what each costs. Knows prices and queues of one server (specification of function
 //! parallelism, section 1.4); refuses to know who may stand beside whom.
 
 use catena_model::parallelism::{Form, FormChoice};

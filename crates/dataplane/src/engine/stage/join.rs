@@ -199,8 +199,8 @@ impl<B, A> Join<B, A> {
         members.iter().all(|function| oldest(function) == Some(&token))
     }
 
-    /// A stage of a token is merged. `has_rest`: something of it is left to be asked about; else it is through, whatever
-    /// stages it had before it.
+    /// A stage of a token is merged. `has_rest`: something of it is left to be asked about; else it is through,
+    /// whatever stages it had before it.
     pub(crate) fn go_on(&mut self, token: u64, batch: B, has_rest: bool) {
         let Some(slot) = self.slot(token) else { return };
         let met = stage_of(&slot.route, slot.stage);

@@ -28,16 +28,16 @@ pub struct Call {
 }
 
 /// What a function has said, or that it has died of the question.
-pub struct Answer {
+pub struct Reply {
     pub(crate) token: u64,
     pub(crate) member: usize,
     pub(crate) batch: Arc<Lent>,
-    pub(crate) said: Said,
+    pub(crate) said: Heard,
 }
 
 /// The same, without what it is about.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct Heard {
     pub(crate) outcomes: Outcomes,
     /// None: it has not been timed.
     pub(crate) took_ns: Option<u64>,
@@ -51,16 +51,16 @@ impl fmt::Debug for Call {
     }
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer").field("token", &self.token).field("said", &self.said).finish()
+        f.debug_struct("Reply").field("token", &self.token).field("said", &self.said).finish()
     }
 }
 
 impl Call {
     /// Asks. One that panics is dead: later questions find nobody there.
     #[must_use]
-    pub fn put(self) -> Answer {
+    pub fn put(self) -> Reply {
         let Self { token, member, function, batch, now, direction, mut outcomes, meter } = self;
         let mut place = function.lock().unwrap_or_else(PoisonError::into_inner);
         let died = match place.as_mut() {
@@ -75,27 +75,27 @@ impl Call {
             None => Err("it died before".to_owned()),
         };
         let said = match died {
-            Ok(took_ns) => Said { outcomes, took_ns, died: None },
+            Ok(took_ns) => Heard { outcomes, took_ns, died: None },
             Err(why) => bury(place.take(), why),
         };
         drop(place);
-        Answer { token, member, batch, said }
+        Reply { token, member, batch, said }
     }
 
     /// The function has died of it, as whoever was to put the question knows.
     #[must_use]
-    pub fn died(self, why: String) -> Answer {
+    pub fn died(self, why: String) -> Reply {
         let Self { token, member, function, batch, .. } = self;
         let broken = function.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Answer { token, member, batch, said: bury(broken, why) }
+        Reply { token, member, batch, said: bury(broken, why) }
     }
 }
 
 /// What is heard of a function that has died.
-fn bury(broken: Option<Box<dyn Function>>, why: String) -> Said {
+fn bury(broken: Option<Box<dyn Function>>, why: String) -> Heard {
     // What it holds may be as broken as it is.
     let _ = ask_safely(move || drop(broken));
-    Said { outcomes: Outcomes::default(), took_ns: None, died: Some(why) }
+    Heard { outcomes: Outcomes::default(), took_ns: None, died: Some(why) }
 }
 
 /// Calls into a function, and answers what it has died of; none: it lives.
@@ -124,10 +124,10 @@ pub trait Lanes: Send {
     fn hand(&mut self, lane: usize, call: Box<Call>) -> Result<(), Box<Call>>;
 
     /// The next answer of any lane; none: there is none yet.
-    fn answer(&mut self) -> Option<Answer>;
+    fn answer(&mut self) -> Option<Reply>;
 
     /// Waits for an answer, for at most so many nanoseconds.
-    fn wait(&mut self, most_ns: u64) -> Option<Answer>;
+    fn wait(&mut self, most_ns: u64) -> Option<Reply>;
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ mod lent;
 
 pub use catena_model::parallelism::Form;
 pub(crate) use join::{Merging, Question};
-pub use lanes::{Answer, Call, Lanes};
-pub(crate) use lanes::{LentFunction, Said, ask_safely};
+pub use lanes::{Call, Lanes, Reply};
+pub(crate) use lanes::{Heard, LentFunction, ask_safely};
 pub(crate) use lent::{Lent, packet, upper};
 
 use catena_model::parallelism::{FormChoice, StageMember, Stages};
@@ -47,11 +47,11 @@ struct Way {
 
 /// All ways that packets have taken since the functions were lined up.
 #[derive(Default)]
-pub(crate) struct Stage {
+pub(crate) struct Lending {
     lanes: Option<Box<dyn Lanes>>,
     /// Lanes that have not answered in time are asked no more.
     dead: Vec<usize>,
-    pub(crate) join: Join<Lent, Said>,
+    pub(crate) join: Join<Lent, Heard>,
     ways: BTreeMap<Vec<Met>, Way>,
     /// What each function costs for packets that come together, in nanoseconds.
     costs_ns: BTreeMap<u32, f64>,
@@ -72,9 +72,9 @@ pub(crate) struct Stage {
     pub(crate) told: BTreeMap<u64, Vec<(u32, Outcomes)>>,
 }
 
-impl Stage {
-    /// Functions are asked by these threads from now on; `forced`: in this form, whatever it costs. With one thread there
-    /// is nothing to choose.
+impl Lending {
+    /// Functions are asked by these threads from now on; `forced`: in this form, whatever it costs. With one thread
+    /// there is nothing to choose.
     pub(crate) fn lend_to(&mut self, lanes: Box<dyn Lanes>, forced: Option<Form>) {
         self.lanes = Some(lanes).filter(|lanes| lanes.count() >= 2 || forced.is_some());
         self.forced = forced;
@@ -229,7 +229,7 @@ impl Stage {
     }
 
     /// The next answer; `most_ns`: waits for it as long.
-    pub(crate) fn hear(&mut self, most_ns: Option<u64>) -> Option<Answer> {
+    pub(crate) fn hear(&mut self, most_ns: Option<u64>) -> Option<Reply> {
         let lanes = self.lanes.as_mut()?;
         match most_ns {
             Some(most_ns) => lanes.wait(most_ns),

@@ -4,7 +4,8 @@
 //!
 //! Nothing is remembered of a packet that is asked about: it has never left.
 
-use super::{forwarder, inquiries, segmentation, side_by_side};
+use super::wants::Wants;
+use super::{forwarder, inquiries, side_by_side};
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
 use crate::engine::action::effects::Effect;
@@ -32,7 +33,6 @@ use catena_nf::outcome::{
 use catena_nf::packet::{Metadata, Time};
 use catena_wire::field::Field;
 use catena_wire::frame::{FrameView, Network};
-use catena_wire::segment::complete_checksum;
 use std::ops::Range;
 
 /// How functions are reached.
@@ -126,8 +126,18 @@ fn ask_once(
     }
 }
 
-/// Makes packets what the functions take that they are at: as on the wire, where they want that. What is no IP is asked
-/// nobody about. Answers where they are now.
+/// What is no IP is asked nobody about.
+pub(super) fn pass_unasked(works: &mut [Work], context: &mut Context<'_>) {
+    let is_ip = |work: &Work| matches!(work.view.network, Network::Ipv4 | Network::Ipv6);
+    for work in works.iter_mut().filter(|work| !is_ip(work)) {
+        while matches!(work.step, Step::Inside(_)) {
+            pass(work, context);
+        }
+    }
+}
+
+/// Makes packets what the functions take that they are at: as on the wire, where they want that. Answers where they are
+/// now.
 fn prepare(
     vector: &mut Vec<Work>,
     run: Range<usize>,
@@ -143,65 +153,9 @@ fn prepare(
         Step::Inside(visit) => functions.get(visit.function),
         _ => None,
     });
-    let wants = Wants {
-        is_cut: first.is_some_and(Running::cuts),
-        is_closed: first.is_some_and(Running::closes),
-    };
+    let wants = Wants::of(first.into_iter());
+    pass_unasked(&mut vector[run.clone()], context);
     wants.prepare(vector, run, room, context)
-}
-
-/// What packets must be like for who is asked about them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Wants {
-    pub(super) is_cut: bool,
-    pub(super) is_closed: bool,
-}
-
-impl Wants {
-    /// Makes packets of a vector that are at functions so. Answers where they are now.
-    pub(super) fn prepare(
-        self,
-        vector: &mut Vec<Work>,
-        run: Range<usize>,
-        room: &mut Vec<Work>,
-        context: &mut Context<'_>,
-    ) -> Range<usize> {
-        let Range { start, mut end } = run;
-        let mut index = start;
-        while index < end {
-            let at = index;
-            index += 1;
-            if !matches!(vector[at].step, Step::Inside(_)) {
-                continue;
-            }
-            if !matches!(vector[at].view.network, Network::Ipv4 | Network::Ipv6) {
-                while matches!(vector[at].step, Step::Inside(_)) {
-                    pass(&mut vector[at], context);
-                }
-            } else if vector[at].buffer.offload.segmentation.is_some() {
-                if self.is_cut {
-                    let pieces = segmentation::segment(vector, at, room, context, |_, _, _| {});
-                    (index, end) = (at + pieces, end + pieces - 1);
-                }
-            } else if self.is_closed
-                && let Err(reason) = close(&mut vector[at])
-            {
-                vector[at].drop(reason);
-            }
-        }
-        start..end
-    }
-}
-
-/// Finishes an open checksum.
-fn close(work: &mut Work) -> Result<(), DropReason> {
-    let Some(open) = work.buffer.offload.checksum else { return Ok(()) };
-    // The sum covers all that is there, so padding must go first.
-    work.buffer.truncate(work.view.end as usize);
-    complete_checksum(work.buffer.bytes_mut(), open.start, open.offset)
-        .map_err(|_| DropReason::UnsupportedOffload)?;
-    work.buffer.offload = Offload::default();
-    Ok(())
 }
 
 /// The instance that a packet is at.

@@ -24,3 +24,4 @@ pub(crate) mod side_by_side;
 pub(crate) mod slices;
 pub(crate) mod switch;
 pub(crate) mod tap;
+mod wants;

@@ -4,13 +4,14 @@
 //!
 //! What is lent is held in the accounts of its owners, and comes back at the end of its hop, or where it has ended.
 
-use super::functions::{self, Batch, Wants};
+use super::functions::{self, Batch};
+use super::wants::Wants;
 use crate::engine::action::context::Context;
 use crate::engine::stage::{
-    ANSWER_NS_MAX, Answer, Call, Form, LENT_PACKETS_MAX, Lent, Merging, Met, Question, Said, Stage,
-    direction,
+    ANSWER_NS_MAX, Call, Form, Heard, LENT_PACKETS_MAX, Lending, Lent, Merging, Met, Question,
+    Reply, direction,
 };
-use crate::engine::state::functions::{Functions, Running};
+use crate::engine::state::functions::Functions;
 use crate::engine::vector::decision::Verdict;
 use crate::engine::vector::{InsideVisit, Step, Work};
 use catena_model::DropReason;
@@ -46,6 +47,7 @@ pub(super) fn lend(
     let Some(route) = functions.stage.route(&way) else { return run.end };
     let members = route.stages.first().cloned().unwrap_or_default();
     let asked = route.members.get(members).unwrap_or_default();
+    functions::pass_unasked(&mut vector[run.clone()], context);
     let run = wants(asked, functions).prepare(vector, run, room, context);
     let is_inside = |work: &mut Work| matches!(work.step, Step::Inside(_));
     let before = vector.len();
@@ -67,7 +69,7 @@ pub(super) fn lend(
 }
 
 /// Holds packets in the accounts of their owners, as many as there are now.
-fn hold(lent: &mut Lent, stage: &mut Stage, context: &mut Context<'_>) {
+fn hold(lent: &mut Lent, stage: &mut Lending, context: &mut Context<'_>) {
     give_back(lent, stage, context);
     for work in lent.works.iter().chain(&lent.rest) {
         let (owner, packets) = (work.owner, work.volume.packets);
@@ -81,7 +83,7 @@ fn hold(lent: &mut Lent, stage: &mut Stage, context: &mut Context<'_>) {
 }
 
 /// Holds them there no more.
-fn give_back(lent: &mut Lent, stage: &mut Stage, context: &mut Context<'_>) {
+fn give_back(lent: &mut Lent, stage: &mut Lending, context: &mut Context<'_>) {
     for (owner, packets) in lent.held.drain(..) {
         context.counters.given_back(owner, packets);
         stage.packets = stage.packets.saturating_sub(packets);
@@ -90,8 +92,7 @@ fn give_back(lent: &mut Lent, stage: &mut Stage, context: &mut Context<'_>) {
 
 /// What packets must be like for all who are asked about them at once.
 fn wants(asked: &[u32], functions: &Functions) -> Wants {
-    let all = || asked.iter().filter_map(|number| functions.get(*number));
-    Wants { is_cut: all().any(Running::cuts), is_closed: all().any(Running::closes) }
+    Wants::of(asked.iter().filter_map(|number| functions.get(*number)))
 }
 
 /// Hands out all questions that can be put.
@@ -105,7 +106,7 @@ fn ask(functions: &mut Functions, context: &mut Context<'_>) {
         };
         if let Some(outcomes) = refused {
             let died = Some("no thread is there to ask it".to_owned());
-            let said = Said { outcomes, took_ns: None, died };
+            let said = Heard { outcomes, took_ns: None, died };
             // It was asked for just now.
             functions.stage.join.answer(token, member, said).ok();
         }
@@ -165,8 +166,8 @@ pub(crate) fn wait(functions: &mut Functions, context: &mut Context<'_>) -> bool
     false
 }
 
-fn take(answer: Answer, functions: &mut Functions, context: &mut Context<'_>) {
-    let Answer { token, member, batch, said } = answer;
+fn take(answer: Reply, functions: &mut Functions, context: &mut Context<'_>) {
+    let Reply { token, member, batch, said } = answer;
     // Whoever owns it next is alone with it.
     drop(batch);
     if let Err(said) = functions.stage.join.answer(token, member, said) {
@@ -191,13 +192,13 @@ fn go_on(functions: &mut Functions, context: &mut Context<'_>) {
 }
 
 /// Does what the members of a stage have said, in the order of their chain.
-fn merge(merging: Merging<Lent, Said>, functions: &mut Functions, context: &mut Context<'_>) {
+fn merge(merging: Merging<Lent, Heard>, functions: &mut Functions, context: &mut Context<'_>) {
     let Merging { token, route, members, batch: mut lent, answers } = merging;
     let asked = lent.works.len();
     let asked_of = asked + lent.rest.len();
     let functions_asked = route.members.get(members.clone()).unwrap_or_default();
     for (number, said) in functions_asked.iter().zip(answers) {
-        let Said { outcomes, took_ns, died } = said;
+        let Heard { outcomes, took_ns, died } = said;
         let Some((running, _, stage)) = functions.running(*number) else {
             functions::fail(&mut lent.works, context);
             continue;

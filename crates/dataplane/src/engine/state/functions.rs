@@ -4,7 +4,7 @@
 use super::function_messages::{FunctionMessage, FunctionMessages, Sender};
 use super::function_state::{HandOut, RememberedState, StateChange};
 use super::seat::Seat;
-use crate::engine::stage::{Form, LentFunction, Met, Stage, ask_safely, protects};
+use crate::engine::stage::{Form, Lending, LentFunction, Met, ask_safely, protects};
 use crate::engine::tables::bundles::{Bundle, Bundles};
 use crate::engine::vector::decision::Epoch;
 use crate::engine::vector::{InsideVisit, Work};
@@ -163,7 +163,7 @@ impl Running {
         taken.unwrap_or_default()
     }
 
-    fn export(&self, stage: &Stage) -> FunctionCounters {
+    fn export(&self, stage: &Lending) -> FunctionCounters {
         let mut counts = Vec::new();
         self.function.look(|function| function.report(&mut counts));
         let hits = (0..).zip(counts).filter(|(_, count)| count.packets > 0);
@@ -213,7 +213,7 @@ pub(crate) struct Functions {
     began_ns: u64,
     messages: FunctionMessages,
     /// Those that threads ask.
-    pub(crate) stage: Stage,
+    pub(crate) stage: Lending,
     /// Packets that have come out of it, on their way into the vector.
     pub(crate) released: Vec<Work>,
     // Working memory, kept so that no batch allocates.
@@ -349,7 +349,7 @@ impl Functions {
     pub(crate) fn running(
         &mut self,
         number: u32,
-    ) -> Option<(&mut Running, &mut FunctionMessages, &mut Stage)> {
+    ) -> Option<(&mut Running, &mut FunctionMessages, &mut Lending)> {
         let running = self.running.get_mut(number as usize)?.as_mut()?;
         Some((running, &mut self.messages, &mut self.stage))
     }
@@ -550,7 +550,7 @@ pub(crate) struct Asking<'f> {
     pub(crate) outcomes: &'f mut Outcomes,
     packets: &'f mut Vec<Packet<'static>>,
     pub(crate) messages: &'f mut FunctionMessages,
-    pub(crate) stage: &'f mut Stage,
+    pub(crate) stage: &'f mut Lending,
 }
 
 impl Asking<'_> {
