@@ -4,10 +4,11 @@
 use super::serving::{Measured, Service, Serving, exponential};
 use super::site::Site;
 use crate::engine::wrong;
-use crate::results::{Better, Figure, Goal, Notes};
+use crate::results::{Better, Figure, Fold, Goal, Notes};
 use catena_dataplane::engine::Form;
 use catena_model::bundle::Configuration;
 use catena_nf::random::Random;
+use catena_plan::queueing::ForkJoin;
 use std::time::{Duration, Instant};
 
 /// Bytes of a frame.
@@ -17,7 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A comparison.
 struct Experiment {
+    /// How much less the mean is, and the means themselves.
     figure: &'static str,
+    means: &'static str,
     functions: usize,
     service: Service,
     mean_ns: f64,
@@ -28,6 +31,7 @@ struct Experiment {
 const EXPERIMENTS: [Experiment; 2] = [
     Experiment {
         figure: "four_waiting_reduction_pct",
+        means: "four_waiting_ms",
         functions: 4,
         service: Service::Waits,
         mean_ns: 1e6,
@@ -35,6 +39,7 @@ const EXPERIMENTS: [Experiment; 2] = [
     },
     Experiment {
         figure: "two_cpu_reduction_pct",
+        means: "two_cpu_ms",
         functions: 2,
         service: Service::Computes,
         mean_ns: 1e6,
@@ -45,14 +50,26 @@ const EXPERIMENTS: [Experiment; 2] = [
 /// Goals, percent.
 const FOUR_WAITING: f64 = 47.0;
 const TWO_CPU: f64 = 22.0;
+const PREDICTED: f64 = 10.0;
 
-pub(super) fn figures() -> [Figure; 2] {
+pub(super) fn figures() -> Vec<Figure> {
     let goals = [FOUR_WAITING, TWO_CPU];
-    let figure = |(one, goal): (Experiment, f64)| {
-        Figure::new(one.figure, "%", Better::Higher, Goal::Value(goal))
-    };
-    let [four, two] = EXPERIMENTS;
-    [figure((four, goals[0])), figure((two, goals[1]))]
+    let figures = EXPERIMENTS.iter().zip(goals).flat_map(|(one, goal)| {
+        [
+            Figure::new(one.figure, "%", Better::Higher, Goal::Value(goal)),
+            Figure::new(one.means, "ms", Better::Lower, Goal::Quotient(None)),
+        ]
+    });
+    let predicted = "predicted_mean_error_pct";
+    let predicted = Figure::new(predicted, "%", Better::Lower, Goal::Value(PREDICTED));
+    figures.chain([predicted.by(Fold::Most)]).collect()
+}
+
+/// What queues say of it: side by side, and one after the other, in nanoseconds.
+fn predicted(one: &Experiment) -> Measured<[f64; 2]> {
+    let mus = vec![1.0; one.functions];
+    let queues = ForkJoin::new(one.load, &mus).map_err(|error| wrong("the model", &error))?;
+    Ok([queues.mean_sojourn(), queues.serial()].map(|mean| mean * one.mean_ns))
 }
 
 /// Rounds of so many packets; each is a sample.
@@ -71,14 +88,23 @@ pub(super) fn measure(rounds: u64, packets: usize, notes: &mut Notes) -> Measure
             }
             let [serial, fork] = means;
             notes.take(one.figure, true, 100.0 * (1.0 - fork / serial));
+            notes.take(one.means, true, fork / 1e6);
+            notes.take(one.means, false, serial / 1e6);
             (side_by_side, in_line) = (side_by_side + fork, in_line + serial);
         }
-        let mean_ms = |sum: f64| sum / rounds as f64 / 1e6;
+        let means = [side_by_side, in_line].map(|sum| sum / rounds as f64);
+        let models = predicted(one)?;
+        for (mean, model) in means.iter().zip(models) {
+            notes.take("predicted_mean_error_pct", true, 100.0 * (model / mean - 1.0).abs());
+        }
+        let ms = |ns: f64| ns / 1e6;
         told.push(format!(
-            "{}: {:.3} ms side by side, {:.3} ms one after the other",
-            one.figure,
-            mean_ms(side_by_side),
-            mean_ms(in_line)
+            "{} {:.3} ms side by side (predicted {:.3}), {:.3} ms one after the other (predicted {:.3})",
+            one.means,
+            ms(means[0]),
+            ms(models[0]),
+            ms(means[1]),
+            ms(models[1])
         ));
     }
     Ok(told)

@@ -224,6 +224,8 @@ fn outcomes(
         config.functions_keep = (config.node == node_name(AT)).then(Default::default);
         // What is merged hangs on what comes out together, and is the same on the wire.
         config.is_coalescing = false;
+        // Room for more flows than there are takes most of the time of a test.
+        (config.flows_max, config.inside_max, config.classified_max) = (1_024, 1_024, 4_096);
     };
     let mut rig = Rig::of_engines(1, town.clone(), keep, 2_048);
     let mut asked = Arc::default();
@@ -270,6 +272,8 @@ fn whoever_answers_first_it_is_as_if_one_were_asked_after_the_other() {
     let (mut packets, mut asked, mut denied, mut told, mut remembered) = (0, 0, 0, 0, 0);
     let is_full = std::env::var("CATENA_FULL").is_ok_and(|full| full == "1");
     let (chains, in_groups) = if is_full { (CHAINS_FULL, GROUPS_FULL) } else { (CHAINS, GROUPS) };
+    // With all assertions it runs once more, and is shorter.
+    let chains = if cfg!(debug_assertions) { chains / 5 } else { chains };
     let mut forked = 0;
     for seed in 0..chains {
         let mut random = Random::new(seed);
@@ -308,7 +312,7 @@ fn whoever_answers_first_it_is_as_if_one_were_asked_after_the_other() {
     let wanted = chains as usize * in_groups * 20;
     assert!(packets > wanted && asked > 2 * packets, "{packets} packets, {asked} questions");
     assert!(2 * forked > chains, "{forked} of {chains} fork");
-    assert!(denied > 1_000 && told > 1_000 && remembered > 1_000, "{denied}, {told}, {remembered}");
+    assert!(denied > 300 && told > 300 && remembered > 300, "{denied}, {told}, {remembered}");
 }
 
 #[test]
