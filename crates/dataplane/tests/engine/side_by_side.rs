@@ -13,6 +13,7 @@ use catena_dataplane::engine::{
 };
 use catena_dataplane::shell::FunctionThreads;
 use catena_io::Offload;
+use catena_model::CounterScope;
 use catena_model::bundle::Configuration;
 use catena_model::parallelism::{StageMember, Stages, Verdict};
 use catena_model::resource::Encapsulation;
@@ -418,6 +419,7 @@ fn a_thread_that_has_stopped_costs_what_it_has_and_nothing_else() {
 /// Sends packets through functions of which some die; answers deaths, packets sent, those that came out, and those that
 /// ended because of a death.
 fn under_deaths(functions: Vec<Configuration>, kills: u64, seed: u64) -> (u64, u64, u64, u64) {
+    let members = functions.len();
     let town = town_of(functions);
     let mut random = Random::new(seed);
     let drawn = Drawn::new(3, seed, Nature::Deadly(30));
@@ -436,9 +438,16 @@ fn under_deaths(functions: Vec<Configuration>, kills: u64, seed: u64) -> (u64, u
         rig.run();
         came += rig.take("D").len() as u64;
         failed += rig.moved().get("host2 path 100 dropped function_failed").copied().unwrap_or(0);
-        rig.sleep(30);
+        // Who dies again soon begins a second later at most.
+        rig.sleep(1_500);
     }
     let deaths = *deaths.lock().unwrap();
+    let names = ["f0", "f1", "f2"].into_iter().take(members);
+    let functions = names.map(|name| rig.town.instance_id(name)).collect();
+    let of = CounterScope { functions, ..CounterScope::default() };
+    let told = rig.nodes[AT].counters_of(Some(&of)).functions.iter().map(|one| one.deaths).sum();
+    // Of several questions to one that is dead, the first is its death.
+    assert!((1..=deaths).contains(&told), "{told} of {deaths} are told");
     (deaths, sent, came, failed)
 }
 

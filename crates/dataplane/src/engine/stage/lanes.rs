@@ -41,8 +41,17 @@ pub(crate) struct Heard {
     pub(crate) outcomes: Outcomes,
     /// None: it has not been timed.
     pub(crate) took_ns: Option<u64>,
-    /// Why it has died of it; none: it has not.
-    pub(crate) died: Option<String>,
+    /// Why nothing was said; none: something was.
+    pub(crate) silence: Option<Silence>,
+}
+
+/// Why a function says nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Silence {
+    /// It has died of the question, of this.
+    Died(String),
+    /// It was dead before.
+    Dead,
 }
 
 impl fmt::Debug for Call {
@@ -70,13 +79,16 @@ impl Call {
                 let died = ask_safely(|| one.process(now, direction, &packets, &mut outcomes));
                 let ended = meter.map(|meter| meter());
                 let took_ns = ended.zip(began).map(|(ended, began)| ended.saturating_sub(began));
-                died.map_or(Ok(took_ns), Err)
+                died.map_or(Ok(took_ns), |why| Err(Silence::Died(why)))
             }
-            None => Err("it died before".to_owned()),
+            None => Err(Silence::Dead),
         };
         let said = match died {
-            Ok(took_ns) => Heard { outcomes, took_ns, died: None },
-            Err(why) => bury(place.take(), why),
+            Ok(took_ns) => Heard { outcomes, took_ns, silence: None },
+            Err(silence) => {
+                bury(place.take());
+                Heard { outcomes, took_ns: None, silence: Some(silence) }
+            }
         };
         drop(place);
         Reply { token, member, batch, said }
@@ -85,17 +97,24 @@ impl Call {
     /// The function has died of it, as whoever was to put the question knows.
     #[must_use]
     pub fn died(self, why: String) -> Reply {
-        let Self { token, member, function, batch, .. } = self;
-        let broken = function.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Reply { token, member, batch, said: bury(broken, why) }
+        let Self { token, member, function, batch, outcomes, .. } = self;
+        let silence = match function.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            None => Silence::Dead,
+            broken => {
+                bury(broken);
+                Silence::Died(why)
+            }
+        };
+        let said = Heard { outcomes, took_ns: None, silence: Some(silence) };
+        Reply { token, member, batch, said }
     }
 }
 
-/// What is heard of a function that has died.
-fn bury(broken: Option<Box<dyn Function>>, why: String) -> Heard {
-    // What it holds may be as broken as it is.
-    let _ = ask_safely(move || drop(broken));
-    Heard { outcomes: Outcomes::default(), took_ns: None, died: Some(why) }
+/// Takes a function apart that has died: what it holds may be as broken as it is.
+pub(crate) fn bury(broken: Option<Box<dyn Function>>) {
+    if let Some(why) = ask_safely(move || drop(broken)) {
+        tracing::error!("a function that has died cannot be taken apart: {why}");
+    }
 }
 
 /// Calls into a function, and answers what it has died of; none: it lives.
@@ -182,9 +201,11 @@ mod tests {
             let mortal: Box<dyn Function> = Box::new(Mortal { at: Time(at), words: "no room" });
             let function = Arc::new(Mutex::new(Some(mortal)));
             let answer = call(&function, 1).put();
-            assert_eq!((answer.token, answer.member, answer.said.died), (1, 1, None));
-            assert!(call(&function, at).put().said.died.unwrap().contains("no room"));
-            assert_eq!(call(&function, 4).put().said.died.unwrap(), "it died before");
+            assert_eq!((answer.token, answer.member, answer.said.silence), (1, 1, None));
+            let silence = call(&function, at).put().said.silence.unwrap();
+            assert!(matches!(silence, Silence::Died(why) if why.contains("no room")));
+            assert_eq!(call(&function, 4).put().said.silence, Some(Silence::Dead));
+            assert_eq!(call(&function, 5).died("x".into()).said.silence, Some(Silence::Dead));
         }
     }
 }

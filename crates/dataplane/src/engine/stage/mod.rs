@@ -11,7 +11,7 @@ mod lent;
 pub use catena_model::parallelism::Form;
 pub(crate) use join::{Merging, Question};
 pub use lanes::{Call, Lanes, Reply};
-pub(crate) use lanes::{Heard, LentFunction, ask_safely};
+pub(crate) use lanes::{Heard, LentFunction, Silence, ask_safely, bury};
 pub(crate) use lent::{Lent, packet, upper};
 
 use catena_model::parallelism::{FormChoice, StageMember, Stages};

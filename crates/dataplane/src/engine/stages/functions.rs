@@ -12,7 +12,7 @@ use crate::engine::action::effects::Effect;
 use crate::engine::action::execute::address;
 use crate::engine::encap;
 use crate::engine::packet::parse;
-use crate::engine::stage::{Met, ask_safely, direction, packet, upper};
+use crate::engine::stage::{Met, Silence, ask_safely, direction, packet, upper};
 use crate::engine::state::affinity::FlowAffinity;
 use crate::engine::state::functions::{Functions, Running};
 use crate::engine::tables::Tables;
@@ -287,14 +287,16 @@ fn decide(batch: Batch<'_>, functions: &mut Functions, context: &mut Context<'_>
     let Some((running, mut asking)) = functions.parts(batch.first.function) else {
         return fail(batch.works, context);
     };
-    let (mut took_ns, mut died) = (None, None);
+    let (mut took_ns, mut silence) = (None, None);
     asking.ask(batch.works.iter().map(packet), |packets, outcomes| {
         let began = context.meter.map(|meter| meter());
         let ask = |function: &mut dyn Function| {
             ask_safely(|| function.process(now, way, packets, outcomes))
         };
-        let gone = || Some("nobody is there".to_owned());
-        died = running.function.with(ask).unwrap_or_else(gone);
+        silence = match running.function.with(ask) {
+            Some(died) => died.map(Silence::Died),
+            None => Some(Silence::Dead),
+        };
         let ended = context.meter.map(|meter| meter());
         took_ns = ended.zip(began).map(|(ended, began)| ended.saturating_sub(began));
     });
@@ -302,8 +304,8 @@ fn decide(batch: Batch<'_>, functions: &mut Functions, context: &mut Context<'_>
         asking.stage.note_cost(batch.first.function, took_ns);
         time(batch.works, took_ns, context);
     }
-    if let Some(why) = died {
-        let is_passed = running.revive(&why, asked);
+    if let Some(silence) = silence {
+        let is_passed = running.outlive(silence, asked, now);
         return outlive(batch.works, is_passed, context);
     }
     if let Err(fault) = running.checked(asked, asking.outcomes, asking.messages) {
@@ -318,7 +320,7 @@ pub(super) fn fail(works: &mut [Work], context: &mut Context<'_>) {
     works.iter_mut().for_each(|work| settle(work, Some(DropReason::FunctionFailed), context));
 }
 
-/// Packets of which a function has died: `is_passed`, they pass it.
+/// Packets that a dead function says nothing of: `is_passed`, they pass it.
 pub(super) fn outlive(works: &mut [Work], is_passed: bool, context: &mut Context<'_>) {
     if !is_passed {
         return fail(works, context);

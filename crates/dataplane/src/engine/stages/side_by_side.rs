@@ -9,7 +9,7 @@ use super::wants::Wants;
 use crate::engine::action::context::Context;
 use crate::engine::stage::{
     ANSWER_NS_MAX, Call, Form, Heard, LENT_PACKETS_MAX, Lending, Lent, Merging, Met, Question,
-    Reply, direction,
+    Reply, Silence, direction,
 };
 use crate::engine::state::functions::Functions;
 use crate::engine::vector::decision::Verdict;
@@ -105,8 +105,7 @@ fn ask(functions: &mut Functions, context: &mut Context<'_>) {
             None => Some(functions.stage.room()),
         };
         if let Some(outcomes) = refused {
-            let died = Some("no thread is there to ask it".to_owned());
-            let said = Heard { outcomes, took_ns: None, died };
+            let said = Heard { outcomes, took_ns: None, silence: Some(Silence::Dead) };
             // It was asked for just now.
             functions.stage.join.answer(token, member, said).ok();
         }
@@ -198,7 +197,7 @@ fn merge(merging: Merging<Lent, Heard>, functions: &mut Functions, context: &mut
     let asked_of = asked + lent.rest.len();
     let functions_asked = route.members.get(members.clone()).unwrap_or_default();
     for (number, said) in functions_asked.iter().zip(answers) {
-        let Heard { outcomes, took_ns, died } = said;
+        let Heard { outcomes, took_ns, silence } = said;
         let Some((running, _, stage)) = functions.running(*number) else {
             functions::fail(&mut lent.works, context);
             continue;
@@ -207,8 +206,8 @@ fn merge(merging: Merging<Lent, Heard>, functions: &mut Functions, context: &mut
             stage.note_cost(*number, took_ns);
             functions::time(&lent.works, took_ns, context);
         }
-        if let Some(why) = died {
-            let is_passed = running.revive(&why, asked);
+        if let Some(silence) = silence {
+            let is_passed = running.outlive(silence, asked, lent.now);
             functions::outlive(&mut lent.works, is_passed, context);
             continue;
         }

@@ -3,8 +3,9 @@
 
 use super::function_messages::{FunctionMessage, FunctionMessages, Sender};
 use super::function_state::{HandOut, RememberedState, StateChange};
+use super::life::Life;
 use super::seat::Seat;
-use crate::engine::stage::{Form, Lending, LentFunction, Met, ask_safely, protects};
+use crate::engine::stage::{Form, Lending, LentFunction, Met, Silence, ask_safely, protects};
 use crate::engine::tables::bundles::{Bundle, Bundles};
 use crate::engine::vector::decision::Epoch;
 use crate::engine::vector::{InsideVisit, Work};
@@ -35,8 +36,7 @@ pub(crate) struct Running {
     pub(crate) errors: Bucket,
     pub(crate) errors_withheld: u64,
     pub(crate) events: u64,
-    /// How often it has died.
-    pub(crate) deaths: u64,
+    life: Life,
     messages: MessageCounters,
     /// The path that packets took through it last.
     pub(crate) taken: Option<PathId>,
@@ -53,7 +53,7 @@ impl Running {
             errors: Bucket::new(&ICMP_ERRORS),
             errors_withheld: 0,
             events: 0,
-            deaths: 0,
+            life: Life::default(),
             messages: MessageCounters::default(),
             taken: None,
             way: None,
@@ -81,15 +81,21 @@ impl Running {
         &self.bundle.profile
     }
 
-    /// It has died, of a question or without a word: another value begins anew in its place. True: packets pass it
+    /// It says nothing of so many packets. One that has died begins anew, at once or after a pause. True: packets pass it
     /// meanwhile, since it only looks on.
-    pub(crate) fn revive(&mut self, why: &str, packets: usize) -> bool {
-        let function = self.name();
-        tracing::error!(function, packets, "it has died, and begins anew: {why}");
-        if let Some(fresh) = self.bundle.take() {
+    pub(crate) fn outlive(&mut self, silence: Silence, packets: usize, now: Time) -> bool {
+        if let Silence::Died(why) = silence {
+            let function = self.name();
+            tracing::error!(function, packets, "it has died, and begins anew: {why}");
+            self.function.clear();
+            self.life.end(now);
+        }
+        if self.function.is_empty()
+            && self.life.may_begin(now)
+            && let Some(fresh) = self.bundle.take()
+        {
             self.function.replace(fresh);
         }
-        self.deaths += 1;
         !protects(self.profile())
     }
 
@@ -100,7 +106,7 @@ impl Running {
         if let Some(fresh) = self.bundle.take() {
             self.function = Seat::Here(fresh);
         }
-        self.deaths += 1;
+        self.life.deaths += 1;
     }
 
     /// Is each packet to be as on the wire?
@@ -148,7 +154,7 @@ impl Running {
         self.take_over(&entries);
         self.errors = other.errors.clone();
         self.errors_withheld = other.errors_withheld;
-        (self.events, self.deaths) = (other.events, other.deaths);
+        (self.events, self.life) = (other.events, other.life);
         self.messages = other.messages.clone();
         entries
     }
@@ -185,7 +191,7 @@ impl Running {
             events: self.events,
             messages: self.messages.clone(),
             errors_withheld: self.errors_withheld,
-            deaths: self.deaths,
+            deaths: self.life.deaths,
             choice: stage.choice(self.number),
         }
     }
@@ -433,8 +439,13 @@ impl Functions {
         let portion = self.hand_out.portion(running.number);
         let is_more =
             running.function.with(|function| function.export_portion(portion, &mut entries));
-        // Whoever has it gives it back.
-        let Some(is_more) = is_more else { return };
+        let Some(is_more) = is_more else {
+            // Whoever has it gives it back; one that is dead has nothing to tell.
+            if !self.stage.is_lending() {
+                self.hand_out.pass_over();
+            }
+            return;
+        };
         // What it has told is nothing that it would tell the others.
         for other in others {
             other.take_over(&entries);
@@ -487,7 +498,7 @@ impl Functions {
                 match running.function.with(ask) {
                     Some(None) => {}
                     Some(Some(why)) => {
-                        running.revive(&why, 0);
+                        running.outlive(Silence::Died(why), 0, now);
                         continue;
                     }
                     None => continue,

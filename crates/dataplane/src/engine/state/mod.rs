@@ -15,6 +15,7 @@ pub(crate) mod function_state;
 pub(crate) mod functions;
 pub(crate) mod health;
 pub(crate) mod in_flight;
+pub(crate) mod life;
 pub(crate) mod link_board;
 pub(crate) mod network_mac;
 pub(crate) mod port_rates;

@@ -1,6 +1,6 @@
 //! Where the value of a function is: with the engine, or with threads that ask it. Refuses to wait for who has it.
 
-use crate::engine::stage::LentFunction;
+use crate::engine::stage::{LentFunction, bury};
 use catena_nf::Function;
 use std::sync::{Arc, PoisonError, TryLockError};
 
@@ -53,16 +53,35 @@ impl Seat {
         lent
     }
 
-    /// It is with the engine again; false: somebody has it still, or it has died.
+    /// It is with the engine again, if there is one; false: somebody has it still.
     pub(crate) fn take_back(&mut self) -> bool {
         let Self::Lent(lent) = self else { return true };
-        let taken = Arc::get_mut(lent)
-            .and_then(|lent| lent.get_mut().unwrap_or_else(PoisonError::into_inner).take());
-        let is_back = taken.is_some();
-        if let Some(function) = taken {
+        let Some(place) = Arc::get_mut(lent) else { return false };
+        if let Some(function) = place.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
             *self = Self::Here(function);
         }
-        is_back
+        true
+    }
+
+    /// Is there none, as it has died?
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::Here(_) => false,
+            Self::Lent(lent) => lent.try_lock().is_ok_and(|place| place.is_none()),
+        }
+    }
+
+    /// Takes it apart, since it has died.
+    pub(crate) fn clear(&mut self) {
+        match std::mem::replace(self, Self::Lent(LentFunction::default())) {
+            Self::Here(function) => bury(Some(function)),
+            Self::Lent(lent) => {
+                if let Ok(mut place) = lent.try_lock() {
+                    bury(place.take());
+                }
+                *self = Self::Lent(lent);
+            }
+        }
     }
 
     /// Another value takes its place, for those too that have been handed it and have not asked yet.
