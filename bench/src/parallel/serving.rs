@@ -6,6 +6,7 @@ use crate::error::BenchError;
 use catena_dataplane::engine::{Call, Lanes, Reply};
 use catena_io::stay_on_core;
 use catena_nf::random::Random;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ pub(super) enum Service {
 pub(super) struct Serving {
     threads: Vec<(Sender<Box<Call>>, JoinHandle<()>)>,
     answered: Receiver<Reply>,
+    looks: AtomicU64,
 }
 
 impl Serving {
@@ -43,7 +45,7 @@ impl Serving {
             };
             (sender, std::thread::spawn(work))
         };
-        Self { threads: (0..count).map(thread).collect(), answered }
+        Self { threads: (0..count).map(thread).collect(), answered, looks: Default::default() }
     }
 }
 
@@ -85,6 +87,11 @@ impl Lanes for Serving {
 
     fn hop_ns(&self) -> u64 {
         0
+    }
+
+    fn put(&self, _lane: usize) -> u64 {
+        // They take their time, and none ever stops.
+        self.looks.fetch_add(1, Ordering::Relaxed)
     }
 
     fn hand(&mut self, lane: usize, call: Box<Call>) -> Result<(), Box<Call>> {

@@ -105,7 +105,7 @@ pub struct ChainLoad {
 }
 
 impl ChainLoad {
-    /// Functions one after the other, as data planes ask them today.
+    /// Functions one after the other, as workers ask them; threads that ask them side by side are not reckoned with.
     #[must_use]
     pub fn in_order(functions: Vec<FunctionLoad>, steering: Option<ServiceEstimate>) -> Self {
         Self { stages: functions.into_iter().map(|function| vec![function]).collect(), steering }

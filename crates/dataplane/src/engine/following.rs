@@ -29,7 +29,6 @@ impl Engine {
         if let Arrived::AtExit(port) = packet.arrived {
             actions.push(render::came_out(&self.tables, port, bytes));
         }
-        self.settle_lent(now_ns, pool, out);
         let mut notes = Vec::new();
         let passing = Passing { trace: Trace::listening(&mut notes), ..Passing::default() };
         self.forward_vector(now_ns, std::iter::once(packet), pool, out, passing);

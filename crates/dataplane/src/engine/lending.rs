@@ -32,6 +32,8 @@ impl Engine {
     /// Goes on with packets that functions have said something about; false: they have not.
     pub fn take_answers(&mut self, now_ns: u64, pool: &mut BufferPool, out: &mut Output) -> bool {
         self.elapse(now_ns);
+        self.made.clear();
+        self.carried.open(now_ns);
         let context: &mut Context<'_> = context!(self, now_ns, pool, Passing::default());
         let has_come = side_by_side::take_answers(&mut self.functions, context);
         self.release_lent(now_ns, pool, out);
@@ -42,6 +44,8 @@ impl Engine {
     /// does not give back what he has is waited for a second at most, and loses it.
     pub fn settle_lent(&mut self, now_ns: u64, pool: &mut BufferPool, out: &mut Output) {
         while self.is_lending() {
+            self.made.clear();
+            self.carried.open(now_ns);
             let context: &mut Context<'_> = context!(self, now_ns, pool, Passing::default());
             while side_by_side::wait(&mut self.functions, context) {}
             self.release_lent(now_ns, pool, out);

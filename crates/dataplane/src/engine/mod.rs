@@ -365,6 +365,9 @@ impl Engine {
             let mut sought = None;
             if self.follows.are_on(now_ns) {
                 (count, sought) = self.follows.until_sought(input.as_slice(), count);
+                if sought.is_some() {
+                    self.settle_lent(now_ns, pool, out);
+                }
             }
             let Run { count, is_followed, then } = self.treat(input.as_slice(), count, said.take());
             self.egress.gso().follow(is_followed);

@@ -188,6 +188,8 @@ impl Engine {
         pool: &mut BufferPool,
         out: &mut Output,
     ) {
+        // Those before it go first, and nothing of another flow is written down with it.
+        self.settle_lent(self.now_ns, pool, out);
         let first = out.datagrams.len();
         let frame = packet.buffer.bytes().get(place.inner_offset..).unwrap_or_default();
         let view = FrameView::parse(frame);

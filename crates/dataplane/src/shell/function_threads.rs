@@ -4,7 +4,9 @@
 use super::DataplaneError;
 use super::sandbox;
 use crate::engine::{Call, Lanes, Reply};
+use catena_io::IoError;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -39,26 +41,43 @@ impl Asker {
 
 /// The threads of a data plane.
 pub struct FunctionThreads {
-    threads: Vec<(Sender<Handed>, Option<JoinHandle<()>>)>,
+    threads: Vec<(FunctionThread, Option<JoinHandle<()>>)>,
     hop_ns: u64,
+    /// Workers that have asked for them.
+    workers: AtomicUsize,
+}
+
+/// A thread as whoever asks sees it.
+#[derive(Clone)]
+struct FunctionThread {
+    sender: Sender<Handed>,
+    /// Questions that it has put.
+    put: Arc<AtomicU64>,
 }
 
 impl FunctionThreads {
     /// Starts so many, with the privileges of the calling thread.
     ///
     /// # Errors
-    /// No thread is left.
+    /// No thread is left, or one cannot be confined.
     pub fn start(count: usize, are_confined: bool) -> Result<Self, DataplaneError> {
         let mut threads = Vec::with_capacity(count);
         for number in 0..count {
             let (sender, receiver) = mpsc::channel();
-            let work = move || serve(&receiver, are_confined);
+            let (begin, begun) = mpsc::channel();
+            let put = Arc::new(AtomicU64::new(0));
+            let counts = Arc::clone(&put);
+            let work = move || serve(receiver, &counts, &begin, are_confined);
             let thread = std::thread::Builder::new().name(format!("function{number}")).spawn(work);
             let thread = thread.map_err(DataplaneError::Start)?;
-            threads.push((sender, Some(thread).filter(|_| !are_confined)));
+            if let Ok(Err(error)) = begun.recv() {
+                return Err(DataplaneError::Sandbox(error));
+            }
+            let handle = Some(thread).filter(|_| !are_confined);
+            threads.push((FunctionThread { sender, put }, handle));
         }
-        let hop_ns = threads.first().map_or(0, |(thread, _)| trial_ns(thread));
-        Ok(Self { threads, hop_ns })
+        let hop_ns = threads.first().map_or(0, |(thread, _)| trial_ns(&thread.sender));
+        Ok(Self { threads, hop_ns, workers: AtomicUsize::new(0) })
     }
 
     /// They, as a worker sees them that is woken by `ring`; none: there are none.
@@ -69,7 +88,8 @@ impl FunctionThreads {
         let (answers, answered) = mpsc::channel();
         let threads = self.threads.iter().map(|(thread, _)| thread.clone()).collect();
         let asker = Asker { answers, ring: Arc::new(ring) };
-        Some(Box::new(WorkerLanes { threads, asker, answered, hop_ns: self.hop_ns }))
+        let first = self.workers.fetch_add(1, Ordering::Relaxed);
+        Some(Box::new(WorkerLanes { threads, asker, answered, hop_ns: self.hop_ns, first }))
     }
 }
 
@@ -77,7 +97,7 @@ impl Drop for FunctionThreads {
     fn drop(&mut self) {
         // Workers may be there still that could hand something over.
         for (thread, _) in &self.threads {
-            thread.send(Handed::End).ok();
+            thread.sender.send(Handed::End).ok();
         }
         for (_, handle) in self.threads.drain(..) {
             handle.map(JoinHandle::join);
@@ -85,21 +105,28 @@ impl Drop for FunctionThreads {
     }
 }
 
-/// A thread, until nobody can hand it anything.
-fn serve(receiver: &Receiver<Handed>, is_confined: bool) {
+/// A thread, until nobody can hand it anything; `begin` hears whether it is confined.
+fn serve(
+    receiver: Receiver<Handed>,
+    put: &AtomicU64,
+    begin: &Sender<Result<(), IoError>>,
+    is_confined: bool,
+) {
     let outcome = if is_confined { sandbox::confine_worker() } else { Ok(()) };
-    match outcome {
-        Ok(()) => {
-            for handed in receiver {
-                match handed {
-                    Handed::Question(call, asker) => asker.tell(call.put()),
-                    Handed::Trial(done) => drop(done.send(())),
-                    Handed::End => break,
+    let has_begun = outcome.is_ok();
+    begin.send(outcome).ok();
+    if has_begun {
+        for handed in receiver {
+            match handed {
+                Handed::Question(call, asker) => {
+                    let reply = call.put();
+                    put.fetch_add(1, Ordering::Relaxed);
+                    asker.tell(reply);
                 }
+                Handed::Trial(done) => drop(done.send(())),
+                Handed::End => break,
             }
         }
-        // What it is handed is given back unanswered: nobody waits for it for long.
-        Err(error) => tracing::error!("a thread that asks functions cannot be confined: {error}"),
     }
     if is_confined {
         // It has no system call by which a thread ends.
@@ -125,10 +152,11 @@ fn trial_ns(thread: &Sender<Handed>) -> u64 {
 
 /// The threads as one worker sees them.
 struct WorkerLanes {
-    threads: Vec<Sender<Handed>>,
+    threads: Vec<FunctionThread>,
     asker: Asker,
     answered: Receiver<Reply>,
     hop_ns: u64,
+    first: usize,
 }
 
 impl Lanes for WorkerLanes {
@@ -140,10 +168,18 @@ impl Lanes for WorkerLanes {
         self.hop_ns
     }
 
+    fn first(&self) -> usize {
+        self.first
+    }
+
+    fn put(&self, lane: usize) -> u64 {
+        self.threads.get(lane).map_or(0, |thread| thread.put.load(Ordering::Relaxed))
+    }
+
     fn hand(&mut self, lane: usize, call: Box<Call>) -> Result<(), Box<Call>> {
         let Some(thread) = self.threads.get(lane) else { return Err(call) };
         let handed = Handed::Question(call, self.asker.clone());
-        match thread.send(handed) {
+        match thread.sender.send(handed) {
             Err(mpsc::SendError(Handed::Question(call, _))) => Err(call),
             _ => Ok(()),
         }

@@ -191,6 +191,8 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
     let _lock = control_socket::lock(&config.state_dir)?;
     let socket = ControlSocket::open(&config.control_socket)?;
     if config.is_confined {
+        // A backtrace reads files, which would be the end of the process where a function alone is to die.
+        std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
         share_one_heap();
         sandbox::wall_in(&config.state_dir, &config.control_socket)
             .map_err(DataplaneError::Sandbox)?;

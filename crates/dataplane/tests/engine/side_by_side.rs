@@ -4,12 +4,13 @@
 use crate::frames::Spec;
 use crate::functions::{STATEFUL, SYN_ACK, both_ways, firewall, from_port, tcp};
 use crate::inside_nat::{sent as to_other_network, two_networks};
+use crate::node::Node;
 use crate::rig::Rig;
 use crate::scene::{CHAINED_PORT, packet, packet_v6};
 use crate::super_frames::{stream, super_frame};
 use crate::town::{Town, node_name};
 use catena_dataplane::engine::{
-    Call, EngineConfig, Form, FunctionMessage, Lanes, Reply, StateChange,
+    Call, EngineConfig, Form, FunctionMessage, Lanes, Output, Reply, StateChange,
 };
 use catena_dataplane::shell::FunctionThreads;
 use catena_io::Offload;
@@ -55,13 +56,14 @@ struct Drawn {
     nature: Nature,
     asked: Arc<Mutex<usize>>,
     deaths: Arc<Mutex<u64>>,
+    answered: u64,
 }
 
 impl Drawn {
     fn new(lanes: usize, seed: u64, nature: Nature) -> Self {
         let waiting = (0..lanes).map(|_| VecDeque::new()).collect();
         let (asked, deaths) = Default::default();
-        Self { waiting, random: Random::new(seed), nature, asked, deaths }
+        Self { waiting, random: Random::new(seed), nature, asked, deaths, answered: 0 }
     }
 
     fn next(&mut self) -> Option<Reply> {
@@ -87,6 +89,10 @@ impl Lanes for Drawn {
 
     fn hop_ns(&self) -> u64 {
         0
+    }
+
+    fn put(&self, _lane: usize) -> u64 {
+        self.answered
     }
 
     fn hand(&mut self, lane: usize, call: Box<Call>) -> Result<(), Box<Call>> {
@@ -396,8 +402,14 @@ fn a_thread_that_has_stopped_costs_what_it_has_and_nothing_else() {
     rig.step_once(0);
     rig.step_once(node);
     assert_eq!(rig.nodes[node].engines[engine].lent_packets(), 4);
+    // A moment that the whole process has missed is one look at whoever owes an answer.
     rig.now_ns += 2_000_000_000;
     rig.take_answers((node, engine));
+    assert_eq!(rig.nodes[node].engines[engine].lent_packets(), 4);
+    for _ in 0..100 {
+        rig.now_ns += 10_000_000;
+        rig.take_answers((node, engine));
+    }
     assert_eq!(rig.nodes[node].engines[engine].lent_packets(), 0);
     let moved = rig.moved();
     assert_eq!(moved.get("host2 path 100 dropped function_failed"), Some(&4), "{moved:?}");
@@ -414,6 +426,34 @@ fn a_thread_that_has_stopped_costs_what_it_has_and_nothing_else() {
     assert_eq!(rig.take("D").len(), 4);
     let counters = rig.counters();
     assert_eq!(counters[AT].total().unaccounted(), 0);
+}
+
+#[test]
+fn who_waited_behind_what_a_stopped_thread_has_goes_on() {
+    let monitor = || Configuration { kind: "monitor".into(), config: "{}".into() };
+    for form in [Form::Pipeline, Form::Fork] {
+        for stopped in 0..3 {
+            let town = town_of(vec![monitor(), firewall(STATEFUL), monitor()]);
+            let sent = tcp(&packet(&town, CHAINED_PORT), TcpFlags::SYN, 1);
+            let mut rig = Rig::of_engines(1, town, |_| {}, 512);
+            let drawn = Drawn::new(3, 1, Nature::Stopped(stopped));
+            rig.nodes[AT].engines[0].lend_to(Box::new(drawn), Some(form));
+            rig.nodes[AT].at_once = 1;
+            for (port, spec) in [("S", sent.clone()), ("D", sent.answer()), ("S", sent)] {
+                rig.queue(port, &spec.frame(), Offload::default());
+            }
+            for round in 0..12 {
+                rig.step_once(round % 3);
+            }
+            assert!(rig.nodes[AT].engines[0].lent_packets() > 0, "{form:?} {stopped}");
+            let mut out = Output::default();
+            let Node { engines, pool, .. } = &mut rig.nodes[AT];
+            engines[0].settle_lent(rig.now_ns, pool, &mut out);
+            assert_eq!(engines[0].lent_packets(), 0, "{form:?} {stopped}");
+            rig.deliver((AT, 0), out);
+            assert_eq!(rig.counters()[AT].total().unaccounted(), 0);
+        }
+    }
 }
 
 /// Sends packets through functions of which some die; answers deaths, packets sent, those that came out, and those that

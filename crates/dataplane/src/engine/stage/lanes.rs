@@ -136,6 +136,14 @@ pub trait Lanes: Send {
     /// What it costs to put a question to one that sleeps and to hear the answer, in nanoseconds.
     fn hop_ns(&self) -> u64;
 
+    /// The lane that is to be asked first, where several workers share them.
+    fn first(&self) -> usize {
+        0
+    }
+
+    /// How many questions a lane has put, whoever asked: one that puts none while it owes answers has stopped.
+    fn put(&self, lane: usize) -> u64;
+
     /// Hands a question to a lane, which puts what it is handed in this order.
     ///
     /// # Errors

@@ -26,8 +26,11 @@ use std::sync::Arc;
 
 /// Packets that are lent at one time, at most: whoever brings more waits for answers first.
 pub(crate) const LENT_PACKETS_MAX: usize = 1_024;
-/// How long an answer is waited for, in nanoseconds: then whoever owes it is dead.
-pub(crate) const ANSWER_NS_MAX: u64 = 1_000_000_000;
+/// How long an answer is waited for at one time, in nanoseconds.
+pub(crate) const WAIT_NS: u64 = 10_000_000;
+/// Looks, [`WAIT_NS`] apart at least, between which a lane that owes answers has put no question: then it has stopped. A
+/// moment that the whole process has missed is one look.
+const LOOKS_MAX: u32 = 100;
 /// How much of a newer price goes into the mean.
 const NEWER: f64 = 0.125;
 
@@ -49,8 +52,11 @@ struct Way {
 #[derive(Default)]
 pub(crate) struct Lending {
     lanes: Option<Box<dyn Lanes>>,
-    /// Lanes that have not answered in time are asked no more.
+    /// Lanes that have stopped are asked no more.
     dead: Vec<usize>,
+    /// Of each lane, the questions that it had put when it was looked at last, and looks since it has put one.
+    silent: BTreeMap<usize, (u64, u32)>,
+    lanes_looked_ns: u64,
     pub(crate) join: Join<Lent, Heard>,
     ways: BTreeMap<Vec<Met>, Way>,
     /// What each function costs for packets that come together, in nanoseconds.
@@ -141,6 +147,9 @@ impl Lending {
                 continue;
             };
             (known.form, known.route) = (form, route(way, &known.stages, form));
+            if form == Form::Fuse {
+                self.homes.retain(|number, _| !has(way, *number));
+            }
         }
     }
 
@@ -216,12 +225,19 @@ impl Lending {
 
     /// Hands a question over; given back: nobody is there to ask.
     pub(crate) fn hand(&mut self, number: u32, call: Box<Call>) -> Result<(), Box<Call>> {
-        let Self { lanes, homes, dead, .. } = self;
+        let Self { lanes, homes, dead, ways, .. } = self;
         let Some(lanes) = lanes else { return Err(call) };
         let home = homes.get(&number).copied().filter(|home| !dead.contains(home));
         let home = home.or_else(|| {
-            let taken = |lane: &usize| homes.values().filter(|home| *home == lane).count();
-            (0..lanes.count()).filter(|lane| !dead.contains(lane)).min_by_key(taken)
+            // Where nobody is who may be asked with it, and few others, beginning where this worker begins.
+            let count = lanes.count();
+            let is_met = |other: &u32| ways.keys().any(|way| has(way, number) && has(way, *other));
+            let at = |lane: usize| homes.iter().filter(move |(_, home)| **home == lane);
+            let taken = |lane: &usize| {
+                let met = at(*lane).filter(|(other, _)| is_met(other)).count();
+                (met, at(*lane).count(), (lane + count - lanes.first() % count) % count)
+            };
+            (0..count).filter(|lane| !dead.contains(lane)).min_by_key(taken)
         });
         let Some(home) = home else { return Err(call) };
         homes.insert(number, home);
@@ -237,18 +253,45 @@ impl Lending {
         }
     }
 
-    /// A function has not answered in time, so its thread is asked no more. Answers whom else that thread has asked.
-    pub(crate) fn give_up_lane_of(&mut self, number: u32) -> Vec<u32> {
-        let Some(home) = self.homes.get(&number).copied() else { return vec![number] };
-        self.dead.push(home);
-        let of_it = self.homes.iter().filter(|(_, lane)| **lane == home);
+    /// Is it time to look at the lanes again?
+    pub(crate) const fn is_look_due(&mut self, now_ns: u64) -> bool {
+        let is_due = now_ns.saturating_sub(self.lanes_looked_ns) >= WAIT_NS;
+        if is_due {
+            self.lanes_looked_ns = now_ns;
+        }
+        is_due
+    }
+
+    /// Looks at the lanes that owe answers; one that has stopped is asked no more, and it is answered who was asked
+    /// by it. None: nobody has stopped.
+    pub(crate) fn stopped(&mut self) -> Option<Vec<u32>> {
+        let Self { lanes, homes, silent, join, dead, .. } = self;
+        let lanes = lanes.as_ref()?;
+        let mut stopped = None;
+        for lane in (0..lanes.count()).filter(|lane| !dead.contains(lane)) {
+            let is_its = |number| homes.get(&number) == Some(&lane);
+            let put = lanes.put(lane);
+            let owes = join.overdue(u64::MAX, is_its).is_some();
+            match silent.get_mut(&lane) {
+                Some((before, looks)) if owes && *before == put => {
+                    *looks += 1;
+                    if *looks >= LOOKS_MAX {
+                        stopped = Some(lane);
+                    }
+                }
+                _ => drop(silent.insert(lane, (put, 0))),
+            }
+        }
+        let stopped = stopped?;
+        dead.push(stopped);
+        let of_it = homes.iter().filter(|(_, lane)| **lane == stopped);
         let of_it: Vec<u32> = of_it.map(|(number, _)| *number).collect();
-        self.homes.retain(|_, lane| *lane != home);
-        if self.lanes.as_ref().is_some_and(|lanes| lanes.count() <= self.dead.len()) {
+        homes.retain(|_, lane| *lane != stopped);
+        if lanes.count() <= dead.len() {
             tracing::error!("no thread is left that asks functions: the worker does");
             self.lanes = None;
         }
-        of_it
+        Some(of_it)
     }
 
     /// Room for an answer.

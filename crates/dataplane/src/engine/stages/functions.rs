@@ -12,7 +12,7 @@ use crate::engine::action::effects::Effect;
 use crate::engine::action::execute::address;
 use crate::engine::encap;
 use crate::engine::packet::parse;
-use crate::engine::stage::{Met, Silence, ask_safely, direction, packet, upper};
+use crate::engine::stage::{Met, Silence, direction, packet, upper};
 use crate::engine::state::affinity::FlowAffinity;
 use crate::engine::state::functions::{Functions, Running};
 use crate::engine::tables::Tables;
@@ -290,12 +290,11 @@ fn decide(batch: Batch<'_>, functions: &mut Functions, context: &mut Context<'_>
     let (mut took_ns, mut silence) = (None, None);
     asking.ask(batch.works.iter().map(packet), |packets, outcomes| {
         let began = context.meter.map(|meter| meter());
-        let ask = |function: &mut dyn Function| {
-            ask_safely(|| function.process(now, way, packets, outcomes))
-        };
-        silence = match running.function.with(ask) {
-            Some(died) => died.map(Silence::Died),
-            None => Some(Silence::Dead),
+        let ask = |function: &mut dyn Function| function.process(now, way, packets, outcomes);
+        silence = match running.function.try_with(ask) {
+            Ok(Some(())) => None,
+            Ok(None) => Some(Silence::Dead),
+            Err(why) => Some(Silence::Died(why)),
         };
         let ended = context.meter.map(|meter| meter());
         took_ns = ended.zip(began).map(|(ended, began)| ended.saturating_sub(began));
@@ -531,7 +530,7 @@ fn rehearse(work: &mut Work, functions: &Functions, context: &mut Context<'_>) {
     let way = direction(visit.is_backward);
     let answer = running.function.look(|function| function.ask(now, way, &packet(work)));
     let Some(Answer { verdict, patches, rules }) = answer else {
-        return settle(work, Some(DropReason::FunctionFailed), context);
+        return outlive(std::slice::from_mut(work), running.is_passed(), context);
     };
     let ends = reason_of(verdict);
     if ends.is_none() && !patches.is_empty() {

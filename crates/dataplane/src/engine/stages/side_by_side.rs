@@ -8,8 +8,8 @@ use super::functions::{self, Batch};
 use super::wants::Wants;
 use crate::engine::action::context::Context;
 use crate::engine::stage::{
-    ANSWER_NS_MAX, Call, Form, Heard, LENT_PACKETS_MAX, Lending, Lent, Merging, Met, Question,
-    Reply, Silence, direction,
+    Call, Form, Heard, LENT_PACKETS_MAX, Lending, Lent, Merging, Met, Question, Reply, Silence,
+    WAIT_NS, direction,
 };
 use crate::engine::state::functions::Functions;
 use crate::engine::vector::decision::Verdict;
@@ -17,9 +17,6 @@ use crate::engine::vector::{InsideVisit, Step, Work};
 use catena_model::DropReason;
 use catena_nf::check;
 use std::ops::Range;
-
-/// How long is waited for one answer at a time, in nanoseconds.
-const WAIT_NS: u64 = 1_000_000;
 
 /// Are threads asked about packets that go this way?
 pub(super) fn is_lent(
@@ -143,24 +140,24 @@ pub(crate) fn take_answers(functions: &mut Functions, context: &mut Context<'_>)
         take(answer, functions, context);
         has_come = true;
     }
-    give_up_overdue(functions, context);
+    if functions.stage.is_look_due(context.now_ns)
+        && let Some(gone) = functions.stage.stopped()
+    {
+        give_up(&gone, functions, context);
+    }
     has_come
 }
 
-/// Waits for an answer, and goes on with what it is about; false: nobody will answer.
+/// Waits for an answer, and goes on with what it is about; false: nothing is lent any more.
 pub(crate) fn wait(functions: &mut Functions, context: &mut Context<'_>) -> bool {
-    for _ in 0..ANSWER_NS_MAX / WAIT_NS {
-        if !functions.stage.is_lending() {
-            return false;
-        }
+    while functions.stage.is_lending() {
         if let Some(answer) = functions.stage.hear(Some(WAIT_NS)) {
             take(answer, functions, context);
             return true;
         }
-    }
-    // Nothing that was asked before now is answered any more.
-    while let Some((_, number)) = functions.stage.join.overdue(u64::MAX, |_| true) {
-        give_up(number, functions, context);
+        if let Some(gone) = functions.stage.stopped() {
+            give_up(&gone, functions, context);
+        }
     }
     false
 }
@@ -247,42 +244,40 @@ fn merge(merging: Merging<Lent, Heard>, functions: &mut Functions, context: &mut
     functions.stage.join.go_on(token, lent, has_rest);
 }
 
-/// Packets that have come through their hop go on, and their functions are heard.
-fn leave(token: u64, mut lent: Lent, functions: &mut Functions, context: &mut Context<'_>) {
-    give_back(&mut lent, &mut functions.stage, context);
-    let Lent { works, rest, .. } = lent;
+/// What functions have said of a token is heard.
+fn tell(token: u64, functions: &mut Functions) {
     for (number, outcomes) in functions.stage.told.remove(&token).unwrap_or_default() {
         if let Some((running, messages, stage)) = functions.running(number) {
             running.tell(&outcomes, messages);
             stage.give_room(outcomes);
         }
     }
+}
+
+/// Packets that have come through their hop go on, and their functions are heard.
+fn leave(token: u64, mut lent: Lent, functions: &mut Functions, context: &mut Context<'_>) {
+    give_back(&mut lent, &mut functions.stage, context);
+    let Lent { works, rest, .. } = lent;
+    tell(token, functions);
     let buffers = works.len() + rest.len();
     functions.stage.buffers = functions.stage.buffers.saturating_sub(buffers);
     functions.released.extend(works);
     functions.released.extend(rest);
 }
 
-/// Gives up what has been asked too long ago.
-fn give_up_overdue(functions: &mut Functions, context: &mut Context<'_>) {
-    let before_ns = context.now_ns.saturating_sub(ANSWER_NS_MAX);
-    while let Some((_, number)) = functions.stage.join.overdue(before_ns, |_| true) {
-        give_up(number, functions, context);
-    }
-}
-
-/// A thread has packets that it does not give back: they end by name, and who is asked by it begins anew elsewhere.
-fn give_up(number: u32, functions: &mut Functions, context: &mut Context<'_>) {
-    let gone = functions.stage.give_up_lane_of(number);
-    for number in &gone {
+/// A thread has stopped. What it was asked about ends by name; functions that it has begin anew, and others ask them.
+fn give_up(gone: &[u32], functions: &mut Functions, context: &mut Context<'_>) {
+    for number in gone {
         if let Some((running, ..)) = functions.running(*number) {
-            running.abandon();
+            running.leave_behind();
         }
     }
     let is_gone = |number| gone.contains(&number);
     while let Some((token, _)) = functions.stage.join.overdue(u64::MAX, is_gone) {
         lose(token, functions, context);
     }
+    // Who waited behind those may be asked now.
+    ask(functions, context);
     go_on(functions, context);
 }
 
@@ -294,7 +289,6 @@ fn lose(token: u64, functions: &mut Functions, context: &mut Context<'_>) {
         context.counters.given_back(*owner, *packets);
         stage.packets = stage.packets.saturating_sub(*packets);
     }
-    stage.told.remove(&token);
     context.pool.write_off(lent.works.len() + lent.rest.len());
     stage.buffers = stage.buffers.saturating_sub(lent.works.len() + lent.rest.len());
     for work in lent.works.iter().chain(&lent.rest) {
@@ -304,4 +298,6 @@ fn lose(token: u64, functions: &mut Functions, context: &mut Context<'_>) {
         };
         context.counters.dropped(work.owner, work.path, reason, work.volume.packets);
     }
+    // Who was asked before it has been heard.
+    tell(token, functions);
 }

@@ -166,7 +166,7 @@ impl HandOut {
         }
     }
 
-    /// The instance is gone whose turn it is.
+    /// The instance is gone whose turn it is, or has nothing to tell.
     pub(super) fn pass_over(&mut self) {
         self.turn = None;
     }

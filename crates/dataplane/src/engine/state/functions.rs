@@ -5,7 +5,7 @@ use super::function_messages::{FunctionMessage, FunctionMessages, Sender};
 use super::function_state::{HandOut, RememberedState, StateChange};
 use super::life::Life;
 use super::seat::Seat;
-use crate::engine::stage::{Form, Lending, LentFunction, Met, Silence, ask_safely, protects};
+use crate::engine::stage::{Form, Lending, LentFunction, Met, Silence, protects};
 use crate::engine::tables::bundles::{Bundle, Bundles};
 use crate::engine::vector::decision::Epoch;
 use crate::engine::vector::{InsideVisit, Work};
@@ -15,10 +15,10 @@ use catena_model::id::InstanceId;
 use catena_model::limits::FUNCTION_RULES_TOLD_MAX;
 use catena_model::profile::Profile;
 use catena_nf::bucket::{Bucket, ICMP_ERRORS};
+use catena_nf::check;
 use catena_nf::function::StateEntry;
 use catena_nf::outcome::Outcomes;
 use catena_nf::packet::{Packet, Time};
-use catena_nf::{Function, check};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -90,17 +90,30 @@ impl Running {
             self.function.clear();
             self.life.end(now);
         }
+        self.begin_anew(now);
+        self.is_passed()
+    }
+
+    /// Do packets pass it while it is dead, since it only looks on?
+    pub(crate) fn is_passed(&self) -> bool {
+        !protects(self.profile())
+    }
+
+    /// One that has died begins anew, if its pause is over.
+    fn begin_anew(&mut self, now: Time) {
         if self.function.is_empty()
             && self.life.may_begin(now)
             && let Some(fresh) = self.bundle.take()
         {
             self.function.replace(fresh);
         }
-        !protects(self.profile())
     }
 
-    /// Whoever has its value does not give it back: another takes its place.
-    pub(crate) fn abandon(&mut self) {
+    /// A thread has stopped that was to ask it: where that has its value, another takes its place.
+    pub(crate) fn leave_behind(&mut self) {
+        if self.function.take_back() {
+            return;
+        }
         let function = self.name();
         tracing::error!(function, "a thread does not come back from it, and it begins anew");
         if let Some(fresh) = self.bundle.take() {
@@ -325,12 +338,10 @@ impl Functions {
         self.stage.line_up(is_there);
     }
 
-    /// All values are with the engine; one that is not given back begins anew.
+    /// Values are with the engine again, as far as no thread has one.
     fn take_back(&mut self) {
         for running in self.running.iter_mut().flatten() {
-            if !running.function.take_back() {
-                running.abandon();
-            }
+            running.function.take_back();
         }
     }
 
@@ -443,6 +454,7 @@ impl Functions {
             // Whoever has it gives it back; one that is dead has nothing to tell.
             if !self.stage.is_lending() {
                 self.hand_out.pass_over();
+                self.hand_out.begin_anew(instance);
             }
             return;
         };
@@ -492,16 +504,15 @@ impl Functions {
             self.is_turn = true;
             let now = self.time(now_ns);
             for running in self.running.iter_mut().flatten() {
+                running.begin_anew(now);
                 let outcomes = &mut self.outcomes;
-                let ask =
-                    |function: &mut dyn Function| ask_safely(|| function.elapse(now, outcomes));
-                match running.function.with(ask) {
-                    Some(None) => {}
-                    Some(Some(why)) => {
+                match running.function.try_with(|function| function.elapse(now, outcomes)) {
+                    Ok(Some(())) => {}
+                    Ok(None) => continue,
+                    Err(why) => {
                         running.outlive(Silence::Died(why), 0, now);
                         continue;
                     }
-                    None => continue,
                 }
                 if let Err(fault) = running.checked(0, &self.outcomes, &mut self.messages) {
                     tracing::error!(

@@ -1,44 +1,63 @@
-//! Where the value of a function is: with the engine, or with threads that ask it. Refuses to wait for who has it.
+//! Where the value of a function is: with the engine, or with threads that ask it, each of which has it while it asks.
+//! Knows that it may die of whatever is done with it; refuses to know what that is.
 
-use crate::engine::stage::{LentFunction, bury};
+use crate::engine::stage::{LentFunction, ask_safely, bury};
 use catena_nf::Function;
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::{Arc, PoisonError};
 
 /// The place of a function's value.
 pub(crate) enum Seat {
     /// With the engine.
     Here(Box<dyn Function>),
-    /// With threads, each of which has it while it asks.
+    /// With threads.
     Lent(LentFunction),
 }
 
 impl Seat {
-    /// Does something with it; none: somebody has it, or it has died.
-    pub(crate) fn with<R>(&mut self, act: impl FnOnce(&mut dyn Function) -> R) -> Option<R> {
-        match self {
-            Self::Here(function) => Some(act(&mut **function)),
-            Self::Lent(lent) => match lent.try_lock() {
-                Ok(mut place) => place.as_mut().map(|function| act(&mut **function)),
-                Err(TryLockError::Poisoned(place)) => {
-                    place.into_inner().as_mut().map(|function| act(&mut **function))
-                }
-                Err(TryLockError::WouldBlock) => None,
-            },
-        }
+    /// Does something with it, once no thread asks it. None: it is dead.
+    ///
+    /// # Errors
+    /// What it has died of.
+    pub(crate) fn try_with<R>(
+        &mut self,
+        act: impl FnOnce(&mut dyn Function) -> R,
+    ) -> Result<Option<R>, String> {
+        let mut done = None;
+        let died = match self {
+            Self::Here(function) => ask_safely(|| done = Some(act(&mut **function))),
+            Self::Lent(lent) => {
+                let mut place = lent.lock().unwrap_or_else(PoisonError::into_inner);
+                let function = place.as_mut();
+                function.and_then(|function| ask_safely(|| done = Some(act(&mut **function))))
+            }
+        };
+        died.map_or(Ok(done), Err)
     }
 
-    /// The same, and nothing changes.
+    /// The same; one that dies of it is dead without a word to who asks.
+    pub(crate) fn with<R>(&mut self, act: impl FnOnce(&mut dyn Function) -> R) -> Option<R> {
+        self.try_with(act).unwrap_or_else(|why| {
+            tracing::error!("a function has died, and begins anew: {why}");
+            self.clear();
+            None
+        })
+    }
+
+    /// The same, and nothing changes; who dies of being looked at says nothing.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&dyn Function) -> R) -> Option<R> {
-        match self {
-            Self::Here(function) => Some(look(&**function)),
-            Self::Lent(lent) => match lent.try_lock() {
-                Ok(place) => place.as_ref().map(|function| look(&**function)),
-                Err(TryLockError::Poisoned(place)) => {
-                    place.into_inner().as_ref().map(|function| look(&**function))
-                }
-                Err(TryLockError::WouldBlock) => None,
-            },
+        let mut done = None;
+        let died = match self {
+            Self::Here(function) => ask_safely(|| done = Some(look(&**function))),
+            Self::Lent(lent) => {
+                let place = lent.lock().unwrap_or_else(PoisonError::into_inner);
+                let function = place.as_ref();
+                function.and_then(|function| ask_safely(|| done = Some(look(&**function))))
+            }
+        };
+        if let Some(why) = died {
+            tracing::error!("a function cannot be looked at: {why}");
         }
+        done
     }
 
     /// It, for a thread.
@@ -53,7 +72,7 @@ impl Seat {
         lent
     }
 
-    /// It is with the engine again, if there is one; false: somebody has it still.
+    /// It is with the engine again, if there is one; false: a thread has it still, or is to ask it.
     pub(crate) fn take_back(&mut self) -> bool {
         let Self::Lent(lent) = self else { return true };
         let Some(place) = Arc::get_mut(lent) else { return false };
@@ -76,9 +95,8 @@ impl Seat {
         match std::mem::replace(self, Self::Lent(LentFunction::default())) {
             Self::Here(function) => bury(Some(function)),
             Self::Lent(lent) => {
-                if let Ok(mut place) = lent.try_lock() {
-                    bury(place.take());
-                }
+                let broken = lent.lock().unwrap_or_else(PoisonError::into_inner).take();
+                bury(broken);
                 *self = Self::Lent(lent);
             }
         }
@@ -86,12 +104,11 @@ impl Seat {
 
     /// Another value takes its place, for those too that have been handed it and have not asked yet.
     pub(crate) fn replace(&mut self, fresh: Box<dyn Function>) {
-        if let Self::Lent(lent) = self
-            && let Ok(mut place) = lent.try_lock()
-        {
-            *place = Some(fresh);
-            return;
+        match self {
+            Self::Here(_) => *self = Self::Here(fresh),
+            Self::Lent(lent) => {
+                *lent.lock().unwrap_or_else(PoisonError::into_inner) = Some(fresh);
+            }
         }
-        *self = Self::Here(fresh);
     }
 }
