@@ -373,7 +373,7 @@ fn beside_a_nat_it_is_the_same() {
         let (serial, state, _) = outcomes(&town, &groups, None, seed);
         let lent = outcomes(&town, &groups, Some((Form::Fork, Nature::Slow)), seed);
         let came: usize = serial.iter().map(|(to_d, ..)| to_d.len()).sum();
-        assert!(came > 150 && lent.2 > 250, "{came} packets, {} questions", lent.2);
+        assert!(came > 150 && lent.2 > 150, "{came} packets, {} questions", lent.2);
         for (lent, serial) in lent.0.iter().zip(&serial) {
             assert_eq!(lent.2, serial.2, "{seed}: what is counted");
             assert!(by_flow(&lent.0) == by_flow(&serial.0) && lent.3 == serial.3, "{seed}");
