@@ -1,5 +1,5 @@
-//! Functions of a hop that are asked by threads, side by side where nobody can tell: which ways through hops there are,
-//! in which form they are taken, and what is lent meanwhile.
+//! Functions of a hop that are asked by threads, side by side where nobody can tell: which ways through hops there
+//! are, in which form they are taken, and what is lent meanwhile.
 //!
 //! Knows numbers of functions and what they say of themselves; refuses to know what becomes of packets.
 
@@ -28,8 +28,8 @@ use std::sync::Arc;
 pub(crate) const LENT_PACKETS_MAX: usize = 1_024;
 /// How long an answer is waited for at one time, in nanoseconds.
 pub(crate) const WAIT_NS: u64 = 10_000_000;
-/// Looks, [`WAIT_NS`] apart at least, between which a lane that owes answers has put no question: then it has stopped. A
-/// moment that the whole process has missed is one look.
+/// Looks, [`WAIT_NS`] apart at least, between which a lane that owes answers has put no question: then it has stopped.
+/// A moment that the whole process has missed is one look.
 const LOOKS_MAX: u32 = 100;
 /// How much of a newer price goes into the mean.
 const NEWER: f64 = 0.125;

@@ -81,8 +81,8 @@ impl Running {
         &self.bundle.profile
     }
 
-    /// It says nothing of so many packets. One that has died begins anew, at once or after a pause. True: packets pass it
-    /// meanwhile, since it only looks on.
+    /// It says nothing of so many packets. One that has died begins anew, at once or after a pause. True: packets pass
+    /// it meanwhile, since it only looks on.
     pub(crate) fn outlive(&mut self, silence: Silence, packets: usize, now: Time) -> bool {
         if let Silence::Died(why) = silence {
             let function = self.name();
@@ -251,8 +251,8 @@ impl fmt::Debug for Functions {
 }
 
 impl Functions {
-    /// None yet; so much of their time is over when the engine's begins. `keeping`: what is remembered of before, where
-    /// somebody keeps what they remember.
+    /// None yet; so much of their time is over when the engine's begins. `keeping`: what is remembered of before,
+    /// where somebody keeps what they remember.
     pub(crate) fn new(began_ns: u64, keeping: Option<RememberedState>) -> Self {
         let hand_out = HandOut::new(keeping.is_some());
         Self { began_ns, hand_out, remembered: keeping.unwrap_or_default(), ..Self::default() }

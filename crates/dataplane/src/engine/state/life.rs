@@ -1,5 +1,5 @@
-//! When a function that has died begins anew: at once, and later where it dies again soon, so that whoever sends what it
-//! dies of does not keep the worker busy with beginning. Knows moments; refuses to know why it died.
+//! When a function that has died begins anew: at once, and later where it dies again soon, so that whoever sends what
+//! it dies of does not keep the worker busy with beginning. Knows moments; refuses to know why it died.
 
 use catena_nf::packet::Time;
 
