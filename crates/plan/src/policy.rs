@@ -22,7 +22,6 @@ use bdd::TooLarge;
 use catena_rules::ReadRules;
 use catena_rules::exactness::Exactness;
 use catena_rules::rule_set::RuleSet;
-use std::collections::BTreeSet;
 use sweep::{Cube, Cubes};
 use thiserror::Error;
 
@@ -116,8 +115,8 @@ const OVERLAPS_MAX: usize = 1 << 30;
 #[must_use]
 pub fn overlaps(first: &ReadRules, second: &ReadRules) -> Option<OverlappingRules> {
     let mut is_exact = true;
-    // Of each rule of the first, those of the second that it meets in one version or the other.
-    let mut met: Vec<BTreeSet<usize>> = Vec::new();
+    // Of each rule of the first, a bit for each of the second that it meets in one version or the other.
+    let mut met: Vec<Vec<u64>> = Vec::new();
     for is_v6 in [false, true] {
         let (first, second) = (cubes(first, is_v6)?, cubes(second, is_v6)?);
         is_exact &= first.iter().chain(&second).all(|cubes| cubes.exactness == Exactness::Exact);
@@ -127,12 +126,16 @@ pub fn overlaps(first: &ReadRules, second: &ReadRules) -> Option<OverlappingRule
             return None;
         }
         let overlaps = sweep::OverlapRows::of(&cubes, &other_cubes);
-        met.resize_with(first.len().max(met.len()), BTreeSet::new);
+        met.resize_with(first.len().max(met.len()), || vec![0; second.len().div_ceil(64)]);
         for (row, rule) in rules.iter().enumerate() {
-            met[*rule].extend(overlaps.row(row).map(|other| others[other]));
+            for other in overlaps.row(row) {
+                let other = others[other];
+                met[*rule][other / 64] |= 1 << (other % 64);
+            }
         }
     }
-    Some(OverlappingRules { pairs: met.iter().map(BTreeSet::len).sum(), is_exact })
+    let pairs = met.iter().flatten().map(|word| word.count_ones() as usize).sum();
+    Some(OverlappingRules { pairs, is_exact })
 }
 
 /// Cubes of all rules, each with the number of its rule.
