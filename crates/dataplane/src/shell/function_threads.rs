@@ -5,10 +5,11 @@ use super::DataplaneError;
 use super::sandbox;
 use crate::engine::{Call, Lanes, Reply};
 use catena_io::IoError;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, available_parallelism};
 use std::time::{Duration, Instant};
 
 /// Questions without content by which the price of one is measured.
@@ -43,6 +44,8 @@ impl Asker {
 pub struct FunctionThreads {
     threads: Vec<(FunctionThread, Option<JoinHandle<()>>)>,
     hop_ns: u64,
+    /// Cores that this process may use.
+    cores: usize,
     /// Workers that have asked for them.
     workers: AtomicUsize,
 }
@@ -61,6 +64,7 @@ impl FunctionThreads {
     /// # Errors
     /// No thread is left, or one cannot be confined.
     pub fn start(count: usize, are_confined: bool) -> Result<Self, DataplaneError> {
+        let cores = available_parallelism().map_or(1, NonZero::get);
         let mut threads = Vec::with_capacity(count);
         for number in 0..count {
             let (sender, receiver) = mpsc::channel();
@@ -77,7 +81,14 @@ impl FunctionThreads {
             threads.push((FunctionThread { sender, put }, handle));
         }
         let hop_ns = threads.first().map_or(0, |(thread, _)| trial_ns(&thread.sender));
-        Ok(Self { threads, hop_ns, workers: AtomicUsize::new(0) })
+        if count > cores {
+            tracing::warn!(
+                threads = count,
+                cores,
+                "there are fewer cores than threads that ask functions: no form needs more than there are cores"
+            );
+        }
+        Ok(Self { threads, hop_ns, cores, workers: AtomicUsize::new(0) })
     }
 
     /// They, as a worker sees them that is woken by `ring`; none: there are none.
@@ -89,7 +100,8 @@ impl FunctionThreads {
         let threads = self.threads.iter().map(|(thread, _)| thread.clone()).collect();
         let asker = Asker { answers, ring: Arc::new(ring) };
         let first = self.workers.fetch_add(1, Ordering::Relaxed);
-        Some(Box::new(WorkerLanes { threads, asker, answered, hop_ns: self.hop_ns, first }))
+        let (hop_ns, cores) = (self.hop_ns, self.cores);
+        Some(Box::new(WorkerLanes { threads, asker, answered, hop_ns, cores, first }))
     }
 }
 
@@ -156,6 +168,7 @@ struct WorkerLanes {
     asker: Asker,
     answered: Receiver<Reply>,
     hop_ns: u64,
+    cores: usize,
     first: usize,
 }
 
@@ -166,6 +179,10 @@ impl Lanes for WorkerLanes {
 
     fn hop_ns(&self) -> u64 {
         self.hop_ns
+    }
+
+    fn at_once(&self) -> usize {
+        self.cores
     }
 
     fn first(&self) -> usize {

@@ -136,6 +136,11 @@ pub trait Lanes: Send {
     /// What it costs to put a question to one that sleeps and to hear the answer, in nanoseconds.
     fn hop_ns(&self) -> u64;
 
+    /// How many of them can work at one moment: no more than there are cores.
+    fn at_once(&self) -> usize {
+        self.count()
+    }
+
     /// The lane that is to be asked first, where several workers share them.
     fn first(&self) -> usize {
         0

@@ -189,7 +189,8 @@ impl Lending {
         else {
             return;
         };
-        let count = lanes.count().saturating_sub(self.dead.len());
+        // Of more threads than cores some would wait for each other, and no price would say so.
+        let count = lanes.count().saturating_sub(self.dead.len()).min(lanes.at_once());
         let threads = Threads { count, hop_ns: lanes.hop_ns() as f64 };
         for group in self.groups() {
             let known = || group.iter().filter_map(|way| Some((way, self.ways.get(way)?)));
