@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output::{block, say};
-use crate::roles::{FormChoice, PortIoChoice, check_workers};
+use crate::roles::{FormArgument, PortIoChoice, check_workers};
 use catena_lab::{RunOptions, RunReport, RunningLab, StartOptions};
 use clap::{Args, Subcommand};
 use std::num::NonZeroUsize;
@@ -94,7 +94,7 @@ pub(crate) struct PlaneArguments {
     function_threads: Option<usize>,
     /// The form in which they ask, whatever it costs.
     #[arg(long, value_enum, requires = "function_threads")]
-    function_form: Option<FormChoice>,
+    function_form: Option<FormArgument>,
 }
 
 impl PlaneArguments {

@@ -220,12 +220,12 @@ struct StaffArguments {
     function_threads: usize,
     /// The form in which functions are asked, whatever it costs: for experiments. Without it each node chooses.
     #[arg(long, value_enum, requires = "function_threads")]
-    function_form: Option<FormChoice>,
+    function_form: Option<FormArgument>,
 }
 
 /// How functions of a hop are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FormChoice {
+pub(crate) enum FormArgument {
     /// By the worker, one after the other.
     Fuse,
     /// By a thread each, one after the other.
@@ -234,7 +234,7 @@ pub(crate) enum FormChoice {
     Fork,
 }
 
-impl FormChoice {
+impl FormArgument {
     const fn form(self) -> Form {
         match self {
             Self::Fuse => Form::Fuse,
@@ -279,6 +279,14 @@ impl StaffArguments {
             return Err(Failure::usage(format!(
                 "--function-threads {}: a data plane has at most {NODE_FUNCTION_THREADS_MAX}",
                 self.function_threads
+            )));
+        }
+        if self.function_threads == 0
+            && let Some(form @ (FormArgument::Pipeline | FormArgument::Fork)) = self.function_form
+        {
+            return Err(Failure::usage(format!(
+                "--function-form {} needs threads that ask functions: give --function-threads N, too",
+                form.word()
             )));
         }
         let (workers, cores) = (self.workers.get(), self.busy_poll_cores.len());
@@ -457,7 +465,7 @@ pub(crate) fn dataplane(arguments: DataplaneArguments) -> Result<(), Failure> {
         leads_session: true,
         workers: arguments.staff.workers,
         function_threads: arguments.staff.function_threads,
-        function_form: arguments.staff.function_form.map(FormChoice::form),
+        function_form: arguments.staff.function_form.map(FormArgument::form),
         busy_poll_cores: arguments.staff.busy_poll_cores,
         user: arguments.user,
         is_confined: !arguments.no_sandbox,

@@ -38,7 +38,7 @@ fn several_workers_steer_every_packet_as_the_captures_show() {
 }
 
 #[test]
-fn several_workers_are_not_taken_beside_the_kernel_path() {
+fn threads_that_do_not_go_together_are_refused_with_what_would() {
     let (output, said) = run(&["--workers", "3"]);
     assert!(!output.status.success() && said.contains("--no-fastpath"), "{said}");
     let agent = ["agent", "--node", "n", "--controller", "c:1", "--tls", "t", "--state", "s"];
@@ -51,6 +51,9 @@ fn several_workers_are_not_taken_beside_the_kernel_path() {
             "names a core twice",
         ),
         (&["--workers", "0"], "--workers"),
+        (&["--function-threads", "65"], "at most 64"),
+        (&["--function-threads", "0", "--function-form", "fork"], "needs threads"),
+        (&["--function-form", "fork"], "--function-threads"),
     ] {
         let mut command = Command::new(CATENA);
         command.args(agent).args(["--underlay", "192.0.2.1"]).args(words);
