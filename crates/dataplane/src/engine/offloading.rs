@@ -188,14 +188,12 @@ impl Engine {
         pool: &mut BufferPool,
         out: &mut Output,
     ) {
-        // Those before it go first, and nothing of another flow is written down with it.
-        self.settle_lent(self.now_ns, pool, out);
         let first = out.datagrams.len();
         let frame = packet.buffer.bytes().get(place.inner_offset..).unwrap_or_default();
         let view = FrameView::parse(frame);
         let slot = packet.port();
         let mut notes = Vec::new();
-        let passing = Passing { trace: Trace::listening(&mut notes), ..Passing::default() };
+        let passing = Passing { trace: Trace::recording(&mut notes), ..Passing::default() };
         self.egress.gso().follow(true);
         self.forward_vector(self.now_ns, std::iter::once(packet), pool, out, passing);
         self.egress.gso().follow(false);

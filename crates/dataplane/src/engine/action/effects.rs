@@ -93,22 +93,30 @@ pub(crate) struct Noted {
 
 /// The listener's end of a vector; nobody in normal forwarding.
 #[derive(Default)]
-pub(crate) struct Trace<'t>(Option<&'t mut Vec<Noted>>);
+pub(crate) struct Trace<'t> {
+    notes: Option<&'t mut Vec<Noted>>,
+    wants_answers: bool,
+}
 
 impl<'t> Trace<'t> {
     /// Writes all effects down.
     pub(crate) fn listening(notes: &'t mut Vec<Noted>) -> Self {
-        Self(Some(notes))
+        Self { notes: Some(notes), wants_answers: true }
     }
 
-    /// Does anybody listen?
-    pub(crate) const fn is_listened_to(&self) -> bool {
-        self.0.is_some()
+    /// The same for the kernel, which repeats nothing that a function is asked about: what it says may come later.
+    pub(crate) fn recording(notes: &'t mut Vec<Noted>) -> Self {
+        Self { notes: Some(notes), wants_answers: false }
+    }
+
+    /// Does anybody wait for what functions say?
+    pub(crate) const fn wants_answers(&self) -> bool {
+        self.wants_answers
     }
 
     #[inline]
     pub(crate) fn note(&mut self, copy: u16, effect: impl FnOnce() -> Effect) {
-        if let Some(notes) = &mut self.0 {
+        if let Some(notes) = &mut self.notes {
             notes.push(Noted { copy, effect: effect() });
         }
     }
