@@ -6,6 +6,7 @@
 
 mod lending;
 mod reporting;
+mod turn;
 
 use super::barrier::Rendezvous;
 use super::clock;
@@ -31,6 +32,7 @@ use catena_model::{CounterScope, DropReason, PathId};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
+use turn::TurnRoom;
 
 /// Packet buffers of the worker: a vector, and what the engine makes of it.
 const POOL_BUFFERS: usize = 2_560;
@@ -89,6 +91,7 @@ pub(super) struct Worker {
     /// Which of the ready sources goes first; another with each vector.
     turn: usize,
     input: Vec<Packet>,
+    turn_room: TurnRoom,
     output: Output,
     /// The other workers of the node; none: it is the only one.
     hand_off: Option<HandOff>,
@@ -136,6 +139,7 @@ impl Worker {
             ready: Vec::new(),
             turn: 0,
             input: Vec::with_capacity(VECTOR_PACKETS_MAX),
+            turn_room: TurnRoom::default(),
             output: Output::default(),
             hand_off,
         })
@@ -173,19 +177,6 @@ impl Worker {
             self.report_function_state();
             self.report_links();
             self.ask_for_flows();
-        }
-    }
-
-    /// Takes the vector through the engine and sends what comes of it.
-    fn decide(&mut self) {
-        let now_ns = self.now_ns();
-        self.engine.forward(now_ns, &mut self.input, &mut self.pool, &mut self.output);
-        self.transmit();
-        self.engine.transmitted();
-        let release_ns = self.engine.next_release_ns(now_ns);
-        self.tick_ns = [self.tick_ns, release_ns].into_iter().flatten().min();
-        if let Some(hand_off) = &mut self.hand_off {
-            hand_off.end_vector();
         }
     }
 
@@ -266,16 +257,15 @@ impl Worker {
 
     /// Fills a vector with packets that are decided here.
     fn receive(&mut self) {
-        let Some(hand_off) = &self.hand_off else {
-            return self.receive_from_sources(VECTOR_PACKETS_MAX);
-        };
+        let most = self.turn_room.packets(self.engine.dearest_function_ns());
+        let Some(hand_off) = &self.hand_off else { return self.receive_from_sources(most) };
         if hand_off.are_sends_waiting() {
             return;
         }
         if !hand_off.is_backed_up() {
             // A flood at the own ports must not starve those of others.
-            let others = if hand_off.has_to_decide() { VECTOR_PACKETS_MAX / 2 } else { 0 };
-            self.receive_from_sources(VECTOR_PACKETS_MAX - others);
+            let others = if hand_off.has_to_decide() { most / 2 } else { 0 };
+            self.receive_from_sources(most - others);
         }
         if let Some(hand_off) = &mut self.hand_off {
             hand_off.share(&self.engine, &mut self.input, &mut self.pool);

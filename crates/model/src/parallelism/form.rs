@@ -59,4 +59,8 @@ pub struct FormChoice {
     /// The same of a fork; none: also where no two may be asked side by side.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork_ns: Option<u64>,
+    /// Of these, what it costs to ask by a thread, in nanoseconds: until it is awake, and until the worker is; none: there
+    /// are no threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hop_ns: Option<u64>,
 }

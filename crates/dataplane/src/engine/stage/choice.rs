@@ -94,6 +94,7 @@ pub(crate) fn choose(prices: &[Price], threads: Threads, now: Form) -> FormChoic
         fuse_ns: told(Form::Fuse),
         pipeline_ns: told(Form::Pipeline),
         fork_ns: told(Form::Fork),
+        hop_ns: Some(threads.hop_ns as u64).filter(|_| threads.count > 0),
     }
 }
 

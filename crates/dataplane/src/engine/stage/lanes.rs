@@ -1,6 +1,7 @@
 //! What goes between the engine and threads that ask functions: questions about packets that are lent to be read, and
 //! answers. Knows how a question is put, and that a function may die of it; refuses to know threads.
 
+use super::hops::Errand;
 use super::lent::Lent;
 use catena_nf::Function;
 use catena_nf::outcome::Outcomes;
@@ -25,6 +26,7 @@ pub struct Call {
     pub(crate) outcomes: Outcomes,
     /// What time it is, in nanoseconds; none: nobody wants to know how long it takes.
     pub(crate) meter: Option<fn() -> u64>,
+    pub(crate) errand: Errand,
 }
 
 /// What a function has said, or that it has died of the question.
@@ -33,6 +35,7 @@ pub struct Reply {
     pub(crate) member: usize,
     pub(crate) batch: Arc<Lent>,
     pub(crate) said: Heard,
+    pub(crate) errand: Errand,
 }
 
 /// The same, without what it is about.
@@ -70,7 +73,8 @@ impl Call {
     /// Asks. One that panics is dead: later questions find nobody there.
     #[must_use]
     pub fn put(self) -> Reply {
-        let Self { token, member, function, batch, now, direction, mut outcomes, meter } = self;
+        let Self { token, member, function, batch, now, direction, mut outcomes, meter, errand } =
+            self;
         let mut place = function.lock().unwrap_or_else(PoisonError::into_inner);
         let died = match place.as_mut() {
             Some(one) => {
@@ -91,13 +95,13 @@ impl Call {
             }
         };
         drop(place);
-        Reply { token, member, batch, said }
+        Reply { token, member, batch, said, errand }
     }
 
     /// The function has died of it, as whoever was to put the question knows.
     #[must_use]
     pub fn died(self, why: String) -> Reply {
-        let Self { token, member, function, batch, outcomes, .. } = self;
+        let Self { token, member, function, batch, outcomes, errand, .. } = self;
         let silence = match function.lock().unwrap_or_else(PoisonError::into_inner).take() {
             None => Silence::Dead,
             broken => {
@@ -106,7 +110,7 @@ impl Call {
             }
         };
         let said = Heard { outcomes, took_ns: None, silence: Some(silence) };
-        Reply { token, member, batch, said }
+        Reply { token, member, batch, said, errand }
     }
 }
 
@@ -133,7 +137,8 @@ pub trait Lanes: Send {
     /// How many there are.
     fn count(&self) -> usize;
 
-    /// What it costs to put a question to one that sleeps and to hear the answer, in nanoseconds.
+    /// What it costs to put a question to one that sleeps and to hear the answer, in nanoseconds, as long as nobody has
+    /// seen it.
     fn hop_ns(&self) -> u64;
 
     /// How many of them can work at one moment: no more than there are cores.
@@ -205,7 +210,18 @@ mod tests {
         let batch = Arc::new(Lent { works, rest, now_ns: at, now, held });
         let (function, outcomes) = (Arc::clone(function), Outcomes::default());
         let direction = Direction::Forward;
-        Call { token: at, member: 1, function, batch, now, direction, outcomes, meter: None }
+        let errand = Errand::default();
+        Call {
+            token: at,
+            member: 1,
+            function,
+            batch,
+            now,
+            direction,
+            outcomes,
+            meter: None,
+            errand,
+        }
     }
 
     #[test]

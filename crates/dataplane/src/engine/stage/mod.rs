@@ -4,11 +4,13 @@
 //! Knows numbers of functions and what they say of themselves; refuses to know what becomes of packets.
 
 mod choice;
+mod hops;
 mod join;
 mod lanes;
 mod lent;
 
 pub use catena_model::parallelism::Form;
+pub(crate) use hops::Errand;
 pub(crate) use join::{Merging, Question};
 pub use lanes::{Call, Lanes, Reply};
 pub(crate) use lanes::{Heard, LentFunction, Silence, ask_safely, bury};
@@ -19,6 +21,7 @@ use catena_model::profile::Profile;
 use catena_nf::outcome::Outcomes;
 use catena_nf::packet::Direction;
 use choice::{Price, Threads, choose};
+use hops::Hops;
 use join::{Join, Route};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -61,8 +64,11 @@ pub(crate) struct Lending {
     ways: BTreeMap<Vec<Met>, Way>,
     /// What each function costs for packets that come together, in nanoseconds.
     costs_ns: BTreeMap<u32, f64>,
+    /// The same for each of these packets.
+    packet_costs_ns: BTreeMap<u32, f64>,
     /// What was chosen for each function when forms were looked at last.
     choices: BTreeMap<u32, FormChoice>,
+    hops: Hops,
     /// The lane of each function.
     homes: BTreeMap<u32, usize>,
     /// The form that all ways take, whatever they cost: for tests.
@@ -90,6 +96,7 @@ impl Lending {
     pub(crate) fn line_up(&mut self, is_there: impl Fn(u32) -> bool) {
         self.ways.clear();
         self.costs_ns.retain(|number, _| is_there(*number));
+        self.packet_costs_ns.retain(|number, _| is_there(*number));
         self.choices.retain(|number, _| is_there(*number));
         self.homes.retain(|number, _| is_there(*number));
     }
@@ -172,26 +179,34 @@ impl Lending {
         self.ways.get(way).map(|known| Arc::clone(&known.route))
     }
 
-    /// A function has taken so long for packets that came together.
-    pub(crate) fn note_cost(&mut self, number: u32, took_ns: u64) {
-        if !self.is_open() {
+    /// A function has taken so long for so many packets that came together.
+    pub(crate) fn note_cost(&mut self, number: u32, packets: usize, took_ns: u64) {
+        if !self.is_open() || packets == 0 {
             return;
         }
         let took_ns = took_ns as f64;
-        let mean = self.costs_ns.entry(number).or_insert(took_ns);
-        *mean += NEWER * (took_ns - *mean);
+        let note = |costs: &mut BTreeMap<u32, f64>, ns: f64| {
+            let mean = costs.entry(number).or_insert(ns);
+            *mean += NEWER * (ns - *mean);
+        };
+        note(&mut self.costs_ns, took_ns);
+        note(&mut self.packet_costs_ns, took_ns / packets as f64);
     }
 
-    /// Looks at what everything costs, while nothing is lent, and changes forms where that is worth it.
+    /// What a packet takes at the function that costs most, in nanoseconds; none of them was priced: nothing.
+    pub(crate) fn dearest_ns(&self) -> f64 {
+        self.packet_costs_ns.values().copied().fold(0.0, f64::max)
+    }
+
+    /// Looks at what everything costs, while nothing is lent, and changes forms where that is worth it and none is
+    /// forced.
     pub(crate) fn look(&mut self, now_ns: u64) {
         let passed_ns = now_ns.saturating_sub(std::mem::replace(&mut self.looked_ns, now_ns));
-        let Some(lanes) = self.lanes.as_ref().filter(|_| self.forced.is_none() && passed_ns > 0)
-        else {
-            return;
-        };
+        let Some(lanes) = self.lanes.as_ref().filter(|_| passed_ns > 0) else { return };
         // Of more threads than cores some would wait for each other, and no price would say so.
         let count = lanes.count().saturating_sub(self.dead.len()).min(lanes.at_once());
-        let threads = Threads { count, hop_ns: lanes.hop_ns() as f64 };
+        let hop_ns = self.hops.look(lanes.hop_ns() as f64);
+        let threads = Threads { count, hop_ns };
         for group in self.groups() {
             let known = || group.iter().filter_map(|way| Some((way, self.ways.get(way)?)));
             let now = known().map(|(_, known)| known.form).max().unwrap_or_default();
@@ -206,7 +221,8 @@ impl Lending {
                 rate: known.entered as f64 / passed_ns as f64,
             };
             let prices: Vec<Price> = known().map(price).collect();
-            let choice = choose(&prices, threads, now);
+            let mut choice = choose(&prices, threads, now);
+            choice.form = self.forced.unwrap_or(choice.form);
             let form = choice.form;
             let functions = group.iter().flatten().map(|(number, _)| *number);
             self.choices.extend(functions.map(|number| (number, choice)));
@@ -225,8 +241,8 @@ impl Lending {
     }
 
     /// Hands a question over; given back: nobody is there to ask.
-    pub(crate) fn hand(&mut self, number: u32, call: Box<Call>) -> Result<(), Box<Call>> {
-        let Self { lanes, homes, dead, ways, .. } = self;
+    pub(crate) fn hand(&mut self, number: u32, mut call: Box<Call>) -> Result<(), Box<Call>> {
+        let Self { lanes, homes, dead, ways, hops, .. } = self;
         let Some(lanes) = lanes else { return Err(call) };
         let home = homes.get(&number).copied().filter(|home| !dead.contains(home));
         let home = home.or_else(|| {
@@ -242,7 +258,18 @@ impl Lending {
         });
         let Some(home) = home else { return Err(call) };
         homes.insert(number, home);
+        call.errand = hops.hand(home, call.meter);
         lanes.hand(home, call)
+    }
+
+    /// An answer is heard.
+    pub(crate) fn note_hop(
+        &mut self,
+        errand: Errand,
+        took_ns: Option<u64>,
+        meter: Option<fn() -> u64>,
+    ) {
+        self.hops.back(errand, took_ns, meter);
     }
 
     /// The next answer; `most_ns`: waits for it as long.
@@ -266,7 +293,7 @@ impl Lending {
     /// Looks at the lanes that owe answers; one that has stopped is asked no more, and it is answered who was asked
     /// by it. None: nobody has stopped.
     pub(crate) fn stopped(&mut self) -> Option<Vec<u32>> {
-        let Self { lanes, homes, silent, join, dead, .. } = self;
+        let Self { lanes, homes, silent, join, dead, hops, .. } = self;
         let lanes = lanes.as_ref()?;
         let mut stopped = None;
         for lane in (0..lanes.count()).filter(|lane| !dead.contains(lane)) {
@@ -285,6 +312,7 @@ impl Lending {
         }
         let stopped = stopped?;
         dead.push(stopped);
+        hops.end(stopped);
         let of_it = homes.iter().filter(|(_, lane)| **lane == stopped);
         let of_it: Vec<u32> = of_it.map(|(number, _)| *number).collect();
         homes.retain(|_, lane| *lane != stopped);

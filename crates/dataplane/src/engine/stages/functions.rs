@@ -168,7 +168,7 @@ pub(super) fn instance<'t>(
 }
 
 /// Tells whoever listens what a function says of a packet. `becomes`: has it given it other ends?
-fn tell(
+pub(super) fn tell(
     work: &Work,
     rules: impl FnOnce() -> Vec<String>,
     (ends, becomes): (Option<DropReason>, impl FnOnce() -> bool),
@@ -300,7 +300,7 @@ fn decide(batch: Batch<'_>, functions: &mut Functions, context: &mut Context<'_>
         took_ns = ended.zip(began).map(|(ended, began)| ended.saturating_sub(began));
     });
     if let Some(took_ns) = took_ns {
-        asking.stage.note_cost(batch.first.function, took_ns);
+        asking.stage.note_cost(batch.first.function, asked, took_ns);
         time(batch.works, took_ns, context);
     }
     if let Some(silence) = silence {

@@ -8,8 +8,8 @@ use super::functions::{self, Batch};
 use super::wants::Wants;
 use crate::engine::action::context::Context;
 use crate::engine::stage::{
-    Call, Form, Heard, LENT_PACKETS_MAX, Lending, Lent, Merging, Met, Question, Reply, Silence,
-    WAIT_NS, direction,
+    Call, Errand, Form, Heard, LENT_PACKETS_MAX, Lending, Lent, Merging, Met, Question, Reply,
+    Silence, WAIT_NS, direction,
 };
 use crate::engine::state::functions::Functions;
 use crate::engine::vector::decision::Verdict;
@@ -24,7 +24,7 @@ pub(super) fn is_lent(
     functions: &mut Functions,
     context: &Context<'_>,
 ) -> bool {
-    if !functions.may_lend() || context.is_probe || context.trace.is_listened_to() {
+    if !functions.may_lend() || context.is_probe || context.trace.wants_answers() {
         return false;
     }
     let way: Vec<Met> = functions::way(first, context).collect();
@@ -53,6 +53,8 @@ pub(super) fn lend(
     if works.is_empty() {
         return left;
     }
+    // Whoever records learns that they are asked about, before anything of other packets.
+    works.iter().for_each(|work| functions::tell(work, Vec::new, (None, || false), context));
     let now = functions.time(context.now_ns);
     let (rest, held) = (Vec::new(), Vec::new());
     let mut lent = Lent { works, rest, now_ns: context.now_ns, now, held };
@@ -129,6 +131,7 @@ fn call(
         direction: direction(is_backward.unwrap_or_default()),
         outcomes: functions.stage.room(),
         meter: context.meter,
+        errand: Errand::default(),
     };
     Some((function, Box::new(call)))
 }
@@ -163,7 +166,8 @@ pub(crate) fn wait(functions: &mut Functions, context: &mut Context<'_>) -> bool
 }
 
 fn take(answer: Reply, functions: &mut Functions, context: &mut Context<'_>) {
-    let Reply { token, member, batch, said } = answer;
+    let Reply { token, member, batch, said, errand } = answer;
+    functions.stage.note_hop(errand, said.took_ns, context.meter);
     // Whoever owns it next is alone with it.
     drop(batch);
     if let Err(said) = functions.stage.join.answer(token, member, said) {
@@ -200,7 +204,7 @@ fn merge(merging: Merging<Lent, Heard>, functions: &mut Functions, context: &mut
             continue;
         };
         if let Some(took_ns) = took_ns {
-            stage.note_cost(*number, took_ns);
+            stage.note_cost(*number, asked, took_ns);
             functions::time(&lent.works, took_ns, context);
         }
         if let Some(silence) = silence {
