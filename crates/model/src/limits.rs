@@ -138,6 +138,8 @@ limits! {
         "Threads of one data plane that share its packets.";
     NODE_FUNCTION_THREADS_MAX: usize = 64, "threads",
         "Threads of one data plane that ask functions for its workers.";
+    WORK_INSIDE_ITERATIONS_MAX: u64 = 1_000_000, "iterations",
+        "Iterations for a packet, in the mean, of a function inside a data plane that does nothing but work; more has a process of its own.";
     NODE_PORTS_MAX: usize = 16_384, "ports",
         "Ports in one node's program.";
     PORT_FLOOD_FRAMES_PER_SECOND: u32 = 1_000, "frames per second",

@@ -60,11 +60,17 @@ pub const KINDS: &[BundledKind] = &[
     BundledKind { name: "policer", make: qos::policer },
 ];
 
+/// What to do with a function that no data plane takes.
+const ELSEWHERE: &str = "give it a process of its own, by 'door: apart' with hosts in 'on'";
+
 /// Kinds in which packets wait: in chains they stand in processes of their own.
 const APART: &[BundledKind] = &[
     BundledKind { name: "shaper", make: qos::shaper },
     BundledKind { name: "work", make: qos::work },
 ];
+
+/// Those of them that may stand in data planes, too, where their configuration lets no packet wait.
+const APART_OR_INSIDE: &[BundledKind] = &[BundledKind { name: "work", make: qos::work_inside }];
 
 /// Kinds that run between two interfaces, and in no chain yet.
 const ALONE: [&str; 1] = ["router"];
@@ -146,13 +152,16 @@ pub fn names() -> String {
 /// When there is no such kind, it cannot run there, or its configuration is wrong.
 pub fn make(configuration: &Configuration, surroundings: &Surroundings) -> Made {
     let wanted = configuration.kind.as_str();
-    if APART.iter().any(|kind| kind.name == wanted) {
-        return Err(ConfigError(format!(
-            "packets wait in a {wanted}, which no data plane lets them: give it a process of its own, by 'door: apart' \
-             with hosts in 'on'"
-        )));
+    let is_among = |kinds: &[BundledKind]| kinds.iter().any(|kind| kind.name == wanted);
+    if is_among(APART) && !is_among(APART_OR_INSIDE) {
+        return Err(waits(wanted));
     }
-    make_of(KINDS.iter(), configuration, surroundings)
+    make_of(KINDS.iter().chain(APART_OR_INSIDE), configuration, surroundings)
+}
+
+/// Of a function in which packets would wait.
+fn waits(kind: &str) -> ConfigError {
+    ConfigError(format!("packets wait in a {kind}, which no data plane lets them: {ELSEWHERE}"))
 }
 
 /// The same, for a process of its own.
