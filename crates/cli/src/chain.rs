@@ -6,6 +6,7 @@ use crate::connection::Connection;
 use crate::document::Written;
 use crate::failure::Failure;
 use crate::output::{Format, block, say, table, tell};
+use crate::prediction;
 use crate::receipt;
 use crate::watch::{self, WatchForm};
 use catena_client::deploy::{Applied, ChainDocument, DeployError, Deployed, Deployment, Document};
@@ -81,7 +82,7 @@ pub(crate) enum ChainCommand {
         output: Format,
     },
     /// One chain with the counters of each hop; where its functions were timed, with the rate, load and delay that are
-    /// expected of it beside what is measured (counters are read twice then, half a second apart).
+    /// expected of it beside what is measured (counters are read twice then, half a second apart), or those at a rate.
     Show {
         /// Name or id.
         name: String,
@@ -89,6 +90,9 @@ pub(crate) enum ChainCommand {
         /// asked, and what each way to ask them costs.
         #[arg(long)]
         why: bool,
+        /// Packets a second, both ways together, for which delay and load are predicted; without it, as many as come now.
+        #[arg(long, value_name = "PPS", value_parser = prediction::rate)]
+        rate: Option<f64>,
         /// How it is printed.
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
@@ -114,8 +118,9 @@ pub(crate) fn run(connection: &Connection, command: ChainCommand) -> Result<(), 
             tell(Format::Yaml, &chain, |_| {})
         }
         ChainCommand::Check { name, output } => check(&client.check_chain(&name)?, output),
-        ChainCommand::Show { name, why, output } => {
-            chain_show::show(&client, &client.chain(&name)?, why, output)
+        ChainCommand::Show { name, why, rate, output } => {
+            let asked = chain_show::Asked { is_why: why, rate };
+            chain_show::show(&client, &client.chain(&name)?, asked, output)
         }
     }
 }

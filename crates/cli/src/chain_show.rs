@@ -38,15 +38,28 @@ const COLUMNS: [&str; 9] = [
     "dropped",
 ];
 
-/// `is_why_asked`: is it to be told, too, which functions are asked side by side, and why?
+/// What is asked beside what was counted.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    /// Is it to be told which functions are asked side by side, and why?
+    pub(crate) is_why: bool,
+    /// Packets a second for which delay and load are to be told; none: as many as come.
+    pub(crate) rate: Option<f64>,
+}
+
 pub(crate) fn show(
     client: &Client,
     report: &ChainReport,
-    is_why_asked: bool,
+    asked: Asked,
     output: Format,
 ) -> Result<(), Failure> {
-    let expected = prediction::of_report(client, report)?;
-    let why = is_why_asked.then(|| why::of_report(client, report)).transpose()?;
+    // What is expected depends on threads that may ask functions which stand together.
+    let stand_together = report.paths.iter().flat_map(|path| &path.hops).any(|hop| hop.member > 0);
+    let why =
+        (asked.is_why || stand_together).then(|| why::of_report(client, report)).transpose()?;
+    let threads = why.as_ref().map(Why::threads).unwrap_or_default();
+    let expected = prediction::of_report(client, report, &threads, asked.rate)?;
+    let why = why.filter(|_| asked.is_why);
     let mut told = serde_json::to_value(report)?;
     if let Value::Object(told) = &mut told {
         let prediction = expected.as_ref().map(|expected| ("prediction", expected.json()));

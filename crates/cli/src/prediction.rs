@@ -14,8 +14,8 @@ use catena_client::deploy::{ChainDocument, Direction, Document};
 use catena_client::{Client, ClientError, Draft};
 use catena_model::status::{ChainReport, FunctionReport, InstanceReport};
 use catena_plan::prediction::{
-    ArrivalRate, ChainLoad, CoreLoad, Delay, NoQuantiles, PACKETS, Prediction, RateSource, Shares,
-    predict, simulate,
+    ArrivalRate, ChainLoad, CoreLoad, Delay, FunctionLoad, FunctionThread, NoQuantiles, PACKETS,
+    Prediction, RateSource, Shares, predict, simulate,
 };
 use clap::Args;
 use known::{KnownFunction, Times, kind_inside, steering};
@@ -24,6 +24,7 @@ use std::time::Duration;
 
 /// Between two readings of counters: long enough for thousands of packets, and nobody waits long.
 const WATCHED: Duration = Duration::from_millis(500);
+const NS: f64 = 1e-9;
 /// Packets of `--simulate`.
 const SIMULATED: usize = 1_000_000;
 
@@ -42,7 +43,7 @@ pub(crate) struct PredictArguments {
 }
 
 /// Reads a rate.
-fn rate(text: &str) -> Result<f64, String> {
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let read: Option<f64> = text.parse().ok();
     let is_rate = |rate: &f64| rate.is_finite() && *rate > 0.0;
     read.filter(is_rate).ok_or_else(|| "it is no number of packets a second above zero".into())
@@ -116,29 +117,54 @@ pub(crate) fn of_document(
     let expect = |(name, functions): (String, Vec<KnownFunction>)| {
         let given = arguments.rate.map(|rate| arrivals(rate, RateSource::Given));
         let rate = given.or_else(|| rates.get(&name).and_then(Seen::arrivals));
-        let load = load(&functions, &times);
+        let load = load(&functions, &times, &[]);
         expected(name, load, rate, arguments)
     };
     chains.into_iter().map(expect).collect()
 }
 
-/// Of a chain in force, if one of its functions was timed; the counters are read once more for that.
+/// Functions of a hop that threads ask in the worker's place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HopThreads {
+    /// The hop.
+    pub(crate) hop: u16,
+    /// Stages, one behind the other; those of one are asked side by side, each by a thread of its own.
+    pub(crate) stages: Vec<Vec<String>>,
+    /// What it takes to ask a thread, in nanoseconds.
+    pub(crate) hop_ns: u64,
+}
+
+/// Of a chain in force, if one of its functions was timed: at a rate, or at that which is counted now, for which the
+/// counters are read once more.
 pub(crate) fn of_report(
     client: &Client,
     report: &ChainReport,
+    threads: &[HopThreads],
+    rate: Option<f64>,
 ) -> Result<Option<Expected>, Failure> {
     let mut times = Times::default();
     times.add(report);
     if times.is_empty() {
         return Ok(None);
     }
-    let before = BTreeMap::from([(report.name.clone(), report.clone())]);
-    let seen = watched(client, &before)?.remove(&report.name).unwrap_or_default();
-    let load = load(&known::of_report(report, &client.functions()?), &times);
+    let load = load(&known::of_report(report, &client.functions()?), &times, threads);
     if load.stages.is_empty() {
         return Ok(None);
     }
-    beside(report.name.clone(), load, seen).map(Some)
+    let name = report.name.clone();
+    if let Some(rate) = rate {
+        let prediction = predict(&load, Some(arrivals(rate, RateSource::Given)), PACKETS)?;
+        return Ok(Some(Expected {
+            chain: name,
+            load,
+            prediction,
+            simulated: None,
+            watched: None,
+        }));
+    }
+    let before = BTreeMap::from([(name.clone(), report.clone())]);
+    let seen = watched(client, &before)?.remove(&name).unwrap_or_default();
+    beside(name, load, seen).map(Some)
 }
 
 /// What is expected of a chain, beside what was seen of it.
@@ -150,12 +176,41 @@ fn beside(chain: String, load: ChainLoad, seen: Seen) -> Result<Expected, Failur
     Ok(Expected { chain, load, prediction, simulated: None, watched })
 }
 
-fn load(functions: &[KnownFunction], times: &Times) -> ChainLoad {
+fn load(functions: &[KnownFunction], times: &Times, threads: &[HopThreads]) -> ChainLoad {
     // Who gets copies elsewhere holds nobody up.
     let counted = functions.iter().filter(|function| !function.is_tap || function.kind.is_some());
-    let loads: Vec<_> = counted.map(|function| function.load(times)).collect();
+    let counted: Vec<&KnownFunction> = counted.collect();
+    let mut stages = Vec::new();
+    for hop in counted.chunk_by(|one, other| one.hop.is_some() && one.hop == other.hop) {
+        let asked = threads.iter().find(|threads| hop.iter().all(|it| it.hop == Some(threads.hop)));
+        match asked {
+            Some(threads) => stages.extend(threads.load(hop, times)),
+            None => stages.extend(hop.iter().map(|function| vec![function.load(times, None)])),
+        }
+    }
     let is_inside = functions.iter().any(|function| function.kind.is_some());
-    ChainLoad::in_order(loads, is_inside.then(steering))
+    ChainLoad { stages, steering: is_inside.then(steering) }
+}
+
+impl HopThreads {
+    /// The functions of this hop, each on a thread of its own.
+    fn load(&self, hop: &[&KnownFunction], times: &Times) -> Vec<Vec<FunctionLoad>> {
+        let mut threads = 0..;
+        let stage = |names: &Vec<String>| {
+            let there = hop.iter().filter(|function| names.contains(&function.name));
+            let mut thread = || {
+                threads
+                    .next()
+                    .map(|number| FunctionThread { number, hop_s: self.hop_ns as f64 * NS })
+            };
+            there.map(|function| function.load(times, thread())).collect()
+        };
+        self.stages
+            .iter()
+            .map(stage)
+            .filter(|stage: &Vec<FunctionLoad>| !stage.is_empty())
+            .collect()
+    }
 }
 
 fn expected(
@@ -255,7 +310,8 @@ impl Asked<'_> {
                 Err(error) => return Err(error.into()),
             });
         }
-        let function = KnownFunction { name: name.into(), kind, instances, is_tap: false };
+        let function =
+            KnownFunction { name: name.into(), kind, instances, is_tap: false, hop: None };
         self.known.insert(name.into(), function.clone());
         Ok(function)
     }

@@ -9,7 +9,8 @@
 //! one visit, whose time is the sum of theirs and of what the data plane takes for itself; a worker that is visited
 //! twice is one queue with two kinds of packets, whose visits count as independent. An instance gets its share of
 //! packets by chance. Of stages one behind the other, times add up; of functions side by side on different cores, the
-//! last one counts. Nothing else uses the cores.
+//! last one counts. A thread that asks a function in the worker's place has a core of its own, and what it takes to hand
+//! packets to it and back is a delay that nobody else waits for. Nothing else uses the cores.
 
 mod cores;
 mod delay;
@@ -75,11 +76,22 @@ impl ServiceEstimate {
     }
 }
 
+/// A thread that asks functions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FunctionThread {
+    /// Which of its node.
+    pub number: u16,
+    /// What it takes until it is awake and has been heard, in seconds.
+    pub hop_s: f64,
+}
+
 /// An instance of a function, as packets come to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoreShare {
     /// The node whose worker asks it; all that are not known count as one, which is the worst that may be.
     pub node: Option<NodeName>,
+    /// The thread of that node that asks it in the worker's place; none: its worker does.
+    pub thread: Option<FunctionThread>,
     /// Its share of packets, beside those of the others.
     pub share: f64,
 }
@@ -105,7 +117,7 @@ pub struct ChainLoad {
 }
 
 impl ChainLoad {
-    /// Functions one after the other, as workers ask them; threads that ask them side by side are not reckoned with.
+    /// Functions one after the other, as workers ask them.
     #[must_use]
     pub fn in_order(functions: Vec<FunctionLoad>, steering: Option<ServiceEstimate>) -> Self {
         Self { stages: functions.into_iter().map(|function| vec![function]).collect(), steering }
@@ -123,6 +135,9 @@ impl ChainLoad {
             count("functions of a stage", stage.len(), STAGES_MAX)?;
         }
         for function in self.functions() {
+            for thread in function.cores.iter().filter_map(|core| core.thread.as_ref()) {
+                no_less_than_zero("the time to ask a thread", thread.hop_s)?;
+            }
             let shares = function.cores.iter().map(|core| core.share);
             for share in shares.clone() {
                 no_less_than_zero("the share of an instance", share)?;
@@ -179,6 +194,8 @@ pub struct Ceiling {
     pub per_second: f64,
     /// Whose core that is.
     pub node: Option<NodeName>,
+    /// Of its threads that ask functions, which; none: its worker.
+    pub thread: Option<u16>,
     /// What a packet of the chain takes of it, in the mean, in seconds.
     pub seconds: f64,
     /// The function that takes the most of that.
@@ -187,12 +204,12 @@ pub struct Ceiling {
     pub function_s: f64,
 }
 
-/// How busy the worker of a node is with a chain.
+/// How busy a node is with a chain, its worker and the threads that ask functions together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoreLoad {
     /// The node.
     pub node: Option<NodeName>,
-    /// What a packet of the chain takes of it, in the mean, in seconds.
+    /// What a packet of the chain takes of its cores, in the mean, in seconds.
     pub seconds_per_packet: f64,
     /// Cores that are busy at the rate; none: there is no rate, or no steady state.
     pub busy_cores: Option<f64>,

@@ -9,12 +9,13 @@ mod words;
 use crate::failure::Failure;
 use crate::forms;
 use crate::policy;
+use crate::prediction::HopThreads;
 use catena_client::{Client, ClientError};
 use catena_model::NodeName;
 use catena_model::account::FunctionCounters;
 use catena_model::id::PathId;
 use catena_model::limits::SEGMENT_MEMBERS_MAX;
-use catena_model::parallelism::FormChoice;
+use catena_model::parallelism::{Form, FormChoice};
 use catena_model::resource::{FunctionTemplate, Runs};
 use catena_model::status::{ChainReport, FunctionReport, PathHop, PathReport};
 use catena_plan::parallelism::{StageMember, Stages};
@@ -134,6 +135,16 @@ impl Why {
     /// `functions`: what is declared of all functions, and what those of the chain have counted.
     fn of(report: &ChainReport, functions: &[FunctionReport]) -> Self {
         Self { ways: ways(report).map(|path| PlannedWay::of(path, functions)).collect() }
+    }
+
+    /// The hops whose functions threads ask, on the path that the chain is told by.
+    pub(super) fn threads(&self) -> Vec<HopThreads> {
+        self.ways
+            .first()
+            .into_iter()
+            .flat_map(|way| &way.hops)
+            .filter_map(PlannedHop::threads)
+            .collect()
     }
 
     /// For people, line by line.
@@ -298,6 +309,23 @@ impl PlannedHop {
             pairs,
             forms: forms_of(functions),
         }
+    }
+
+    /// None: workers ask, or hosts differ.
+    fn threads(&self) -> Option<HopThreads> {
+        let form = |host: &FormAtHost| host.choice.map(|choice| choice.form);
+        let first = self.forms.first().and_then(form)?;
+        if self.forms.iter().any(|host| form(host) != Some(first)) {
+            return None;
+        }
+        let stages = match first {
+            Form::Fuse => return None,
+            Form::Pipeline => self.functions.iter().map(|name| vec![name.clone()]).collect(),
+            Form::Fork => self.stages.clone()?,
+        };
+        let choices = self.forms.iter().filter_map(|host| host.choice);
+        let hop_ns = choices.filter_map(|choice| choice.hop_ns).max().unwrap_or(0);
+        Some(HopThreads { hop: self.hop, stages, hop_ns })
     }
 
     fn lines(&self) -> Vec<String> {

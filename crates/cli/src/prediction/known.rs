@@ -7,7 +7,9 @@ use catena_model::account::HopCounters;
 use catena_model::resource::Runs;
 use catena_model::service_time::ServiceTime;
 use catena_model::status::{ChainAtNode, ChainReport, FunctionReport};
-use catena_plan::prediction::{CoreShare, EstimateSource, FunctionLoad, ServiceEstimate};
+use catena_plan::prediction::{
+    CoreShare, EstimateSource, FunctionLoad, FunctionThread, ServiceEstimate,
+};
 use catena_plan::queueing::Scv;
 use std::collections::BTreeMap;
 
@@ -63,10 +65,13 @@ pub(super) struct KnownFunction {
     /// Nodes and weights of its instances.
     pub(super) instances: Vec<(Option<NodeName>, u32)>,
     pub(super) is_tap: bool,
+    /// The hop at which it stands; none: the chain has no path yet.
+    pub(super) hop: Option<u16>,
 }
 
 impl KnownFunction {
-    pub(super) fn load(&self, times: &Times) -> FunctionLoad {
+    /// `thread`: that which asks it in the worker's place.
+    pub(super) fn load(&self, times: &Times, thread: Option<FunctionThread>) -> FunctionLoad {
         let kind = self.kind.as_ref();
         let service = kind.and_then(|kind| times.of(&self.name, kind));
         // Where none takes flows, or none is known, there is still one that would.
@@ -74,11 +79,12 @@ impl KnownFunction {
         let share = |weight: u32| if is_weighed { f64::from(weight) } else { 1.0 };
         let core = |(node, weight): &(Option<NodeName>, u32)| CoreShare {
             node: node.clone(),
+            thread,
             share: share(*weight),
         };
         let mut cores: Vec<CoreShare> = self.instances.iter().map(core).collect();
         if cores.is_empty() {
-            cores.push(CoreShare { node: None, share: 1.0 });
+            cores.push(CoreShare { node: None, thread, share: 1.0 });
         }
         FunctionLoad { name: self.name.clone(), service, cores }
     }
@@ -96,6 +102,7 @@ pub(super) fn of_report(report: &ChainReport, all: &[FunctionReport]) -> Vec<Kno
             kind: declared.and_then(kind_inside),
             instances: instances.collect(),
             is_tap: hop.is_tap,
+            hop: Some(hop.hop),
         });
     }
     functions

@@ -28,6 +28,7 @@ fn function(name: &str, kind: Option<&str>, nodes: &[&str]) -> KnownFunction {
         kind: kind.map(Into::into),
         instances: nodes.iter().map(|name| (Some(node(name)), 1)).collect(),
         is_tap: false,
+        hop: None,
     }
 }
 
@@ -50,7 +51,7 @@ fn arguments(words: &[&str]) -> Result<PredictArguments, String> {
 fn expect(functions: &[KnownFunction], times: &Times, words: &[&str]) -> Expected {
     let arguments = arguments(words).unwrap();
     let rate = arguments.rate.map(|rate| arrivals(rate, RateSource::Given));
-    expected("web".into(), load(functions, times), rate, &arguments).unwrap()
+    expected("web".into(), load(functions, times, &[]), rate, &arguments).unwrap()
 }
 
 /// By hand: 148.2, 45.2 and 627.8 ns are 821.2 ns, so 1.2177 million packets a second at most; at 500,000 ρ = 0.4106.

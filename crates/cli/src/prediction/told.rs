@@ -112,7 +112,7 @@ fn simulated(run: &Run) -> String {
 }
 
 fn ceiling_in_words(ceiling: &Ceiling, untimed: &[String]) -> String {
-    let Ceiling { per_second, node, seconds: taken, function, function_s } = ceiling;
+    let Ceiling { per_second, node, thread, seconds: taken, function, function_s } = ceiling;
     let least = match untimed {
         [] => String::new(),
         some => format!(", or what {} carries, if that is less", some.join(", ")),
@@ -121,7 +121,10 @@ fn ceiling_in_words(ceiling: &Ceiling, untimed: &[String]) -> String {
         "at most {} packets a second: {} is busy then, {} for each; of its functions {function} takes the most \
          ({}){least}",
         count(*per_second),
-        host(node.as_ref()),
+        match thread {
+            Some(_) => format!("a thread of {}", host(node.as_ref())),
+            None => host(node.as_ref()).to_owned(),
+        },
         seconds(*taken),
         seconds(*function_s)
     )
@@ -277,6 +280,7 @@ fn ceiling_in_json(ceiling: &Ceiling) -> Value {
     json!({
         "per_second": ceiling.per_second,
         "node": ceiling.node,
+        "thread": ceiling.thread,
         "function": ceiling.function,
         "seconds_per_packet": ceiling.seconds,
         "function_seconds_per_packet": ceiling.function_s,

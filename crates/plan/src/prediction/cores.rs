@@ -8,14 +8,16 @@ use std::collections::BTreeMap;
 /// Of a core's time, as much as may be asked for, as of queues.
 const FULL: f64 = 1.0 - 1e-12;
 
-/// Who has a core; none: nobody knows.
-type Host<'c> = Option<&'c NodeName>;
+/// A core: whose, if that is known, and which of its threads that ask functions, if it is not its worker.
+type Core<'c> = (Option<&'c NodeName>, Option<u16>);
 
 /// Functions that are asked one after the other when a packet comes to a core.
 pub(super) struct Visit<'c> {
     functions: Vec<&'c FunctionLoad>,
     /// The share of packets that comes to each core; their sum is one.
-    pub(super) shares: BTreeMap<Host<'c>, f64>,
+    pub(super) shares: BTreeMap<Core<'c>, f64>,
+    /// Seconds until who is asked is awake and has been heard, of several the most.
+    pub(super) hop: f64,
     /// Seconds of a packet, in the mean.
     pub(super) mean: f64,
     variance: f64,
@@ -24,11 +26,14 @@ pub(super) struct Visit<'c> {
 impl<'c> Visit<'c> {
     fn of(function: &'c FunctionLoad) -> Self {
         let all: f64 = function.cores.iter().map(|core| core.share).sum();
-        let mut shares: BTreeMap<Host<'c>, f64> = BTreeMap::new();
+        let mut shares: BTreeMap<Core<'c>, f64> = BTreeMap::new();
         for core in function.cores.iter().filter(|core| core.share > 0.0) {
-            *shares.entry(core.node.as_ref()).or_default() += core.share / all;
+            let thread = core.thread.map(|thread| thread.number);
+            *shares.entry((core.node.as_ref(), thread)).or_default() += core.share / all;
         }
-        let mut visit = Self { functions: Vec::new(), shares, mean: 0.0, variance: 0.0 };
+        let hops = function.cores.iter().filter_map(|core| core.thread.as_ref());
+        let hop = hops.map(|thread| thread.hop_s).fold(0.0, f64::max);
+        let mut visit = Self { functions: Vec::new(), shares, hop, mean: 0.0, variance: 0.0 };
         visit.ask(function);
         visit
     }
@@ -43,6 +48,11 @@ impl<'c> Visit<'c> {
     fn add(&mut self, mean: f64, scv: Scv) {
         self.mean += mean;
         self.variance += mean * mean * scv.value();
+    }
+
+    /// Does a worker ask, which steers packets, too? Threads are handed what was steered.
+    fn is_of_worker(&self) -> bool {
+        self.shares.keys().any(|(_, thread)| thread.is_none())
     }
 
     /// The second moment of a packet's time.
@@ -74,7 +84,7 @@ struct Taken {
 pub(super) struct Cores<'c> {
     /// Stages, one behind the other; visits of one are side by side.
     pub(super) stages: Vec<Vec<Visit<'c>>>,
-    taken: BTreeMap<Host<'c>, Taken>,
+    taken: BTreeMap<Core<'c>, Taken>,
 }
 
 impl<'c> Cores<'c> {
@@ -99,9 +109,9 @@ impl<'c> Cores<'c> {
                 _ => stages.push(visits),
             }
         }
-        let mut taken: BTreeMap<Host<'c>, Taken> = BTreeMap::new();
+        let mut taken: BTreeMap<Core<'c>, Taken> = BTreeMap::new();
         for visit in stages.iter_mut().flatten() {
-            if let Some(steering) = &chain.steering {
+            if let Some(steering) = chain.steering.as_ref().filter(|_| visit.is_of_worker()) {
                 visit.add(steering.mean_s, steering.scv);
             }
             for (host, share) in &visit.shares {
@@ -119,7 +129,7 @@ impl<'c> Cores<'c> {
     }
 
     /// The core that is busy first.
-    fn first(&self) -> Option<(Host<'c>, Taken)> {
+    fn first(&self) -> Option<(Core<'c>, Taken)> {
         let taken = self.taken.iter().map(|(host, sums)| (*host, *sums));
         taken.max_by(|(_, one), (_, other)| one.seconds.total_cmp(&other.seconds))
     }
@@ -144,25 +154,30 @@ impl<'c> Cores<'c> {
             by_function.into_iter().rev().max_by(|(_, one), (_, other)| one.total_cmp(other));
         most.map(|(function, function_s)| Ceiling {
             per_second: 1.0 / sums.seconds,
-            node: host.cloned(),
+            node: host.0.cloned(),
+            thread: host.1,
             seconds: sums.seconds,
             function: function.name.clone(),
             function_s,
         })
     }
 
-    /// Each core, at a rate that all of them carry, if there is one.
+    /// Each node with its cores, at a rate that all of them carry, if there is one.
     pub(super) fn loads(&self, lambda: Option<f64>) -> Vec<CoreLoad> {
-        let load = |(host, sums): (&Host<'c>, &Taken)| CoreLoad {
-            node: host.cloned(),
-            seconds_per_packet: sums.seconds,
-            busy_cores: lambda.map(|lambda| lambda * sums.seconds),
+        let mut nodes: BTreeMap<Option<&NodeName>, f64> = BTreeMap::new();
+        for ((node, _), sums) in &self.taken {
+            *nodes.entry(*node).or_default() += sums.seconds;
+        }
+        let load = |(node, seconds): (Option<&NodeName>, f64)| CoreLoad {
+            node: node.cloned(),
+            seconds_per_packet: seconds,
+            busy_cores: lambda.map(|lambda| lambda * seconds),
         };
-        self.taken.iter().map(load).collect()
+        nodes.into_iter().map(load).collect()
     }
 
     /// How long a packet waits at a core of this host, in the mean: Pollaczek and Khinchine, over all visits to it.
-    pub(super) fn wait(&self, host: Host<'_>, lambda: f64) -> Result<f64, QueueError> {
+    pub(super) fn wait(&self, host: Core<'_>, lambda: f64) -> Result<f64, QueueError> {
         let Some(sums) = self.taken.get(&host) else { return Ok(0.0) };
         let mean = sums.seconds / sums.visits;
         // Rounding may leave a constant a little below nothing.

@@ -18,11 +18,22 @@ const WILD: f64 = 1_000.0;
 pub(super) fn of(cores: &Cores<'_>, lambda: f64, packets: usize) -> Result<Delay, QueueError> {
     let mut mean_s = 0.0;
     for stage in &cores.stages {
-        mean_s += stay(cores, stage, lambda)?;
+        mean_s += stay(cores, stage, lambda)? + hop(stage);
     }
     // Numbers that grew beyond what can be told are no answer.
     let mean_s = positive("the mean delay", mean_s)?;
     Ok(Delay::Known { mean_s, quantiles: quantiles(cores, lambda, packets)? })
+}
+
+/// How long it takes until the threads of a stage are awake and have been heard.
+fn hop(stage: &[Visit<'_>]) -> f64 {
+    stage.iter().map(|visit| visit.hop).fold(0.0, f64::max)
+}
+
+/// Quantiles of packets that all take so much longer.
+fn later(shares: Shares, by_s: f64) -> Shares {
+    let Shares { p50_s, p95_s, p99_s } = shares;
+    Shares { p50_s: p50_s + by_s, p95_s: p95_s + by_s, p99_s: p99_s + by_s }
 }
 
 /// How long a packet stays with a stage, in the mean.
@@ -49,11 +60,12 @@ fn quantiles(cores: &Cores<'_>, lambda: f64, packets: usize) -> Result<Quantiles
     if let Some(reason) = objection(cores)? {
         return Ok(Quantiles::Unknown(reason));
     }
+    let hops = cores.stages.iter().map(|stage| hop(stage)).sum();
     if let Some(shares) = exact(cores, lambda)? {
-        return Ok(Quantiles::Exact(shares));
+        return Ok(Quantiles::Exact(later(shares, hops)));
     }
     let packets = packets.max(PACKETS_MIN);
-    let shares = told(&simulated(cores, lambda, packets, SEED)?)?;
+    let shares = later(told(&simulated(cores, lambda, packets, SEED)?)?, hops);
     Ok(Quantiles::Simulated { shares, packets, seed: SEED })
 }
 
@@ -144,5 +156,6 @@ pub fn simulate(
         return Ok(Err(reason));
     }
     let seen = simulated(&cores, lambda, packets.max(PACKETS_MIN), seed)?;
-    Ok(Ok((seen.mean_sojourn(), told(&seen)?)))
+    let hops: f64 = cores.stages.iter().map(|stage| hop(stage)).sum();
+    Ok(Ok((seen.mean_sojourn() + hops, later(told(&seen)?, hops))))
 }

@@ -19,7 +19,8 @@ fn service(mean_s: f64, scv: f64) -> ServiceEstimate {
 
 /// A function with an instance on each of these nodes, which get equal shares.
 fn function(name: &str, mean_s: f64, scv: f64, nodes: &[&str]) -> FunctionLoad {
-    let cores = nodes.iter().map(|name| CoreShare { node: Some(node(name)), share: 1.0 });
+    let cores =
+        nodes.iter().map(|name| CoreShare { node: Some(node(name)), thread: None, share: 1.0 });
     FunctionLoad { name: name.into(), service: Some(service(mean_s, scv)), cores: cores.collect() }
 }
 
@@ -277,6 +278,7 @@ prop_compose! {
         let functions = functions.into_iter().enumerate().map(|(at, (mean_s, scv, cores))| {
             let core = |(host, share): (u8, u8)| CoreShare {
                 node: (host > 0).then(|| node(&format!("h{host}"))),
+                thread: None,
                 share: f64::from(share),
             };
             let cores = cores.into_iter().map(core).collect();
