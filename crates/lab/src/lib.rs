@@ -22,11 +22,12 @@ pub use error::{LabError, Result};
 pub use plots::{BarChart, draw_charts};
 pub use run::user_frames;
 pub use run::{
-    ChainOutcome, Change, Comparison, Death, Delays, DeploySample, Evidence, FaultOutcome,
-    Footprint, Forged, Forgery, FunctionEvidence, FunctionFigures, Isolation, Judged, LengthRow,
-    Lowered, Mean, ProgramEnd, ProgramResult, Ratio, RunEvidence, RunOptions, RunReport,
-    SetupEvidence, SetupTimes, SouthboundEvidence, Stateless, ThroughputRow, TrafficResult, Update,
-    UsersEvidence, UsersRow, beside, changes_in, command, commit_of, run, summary, write_summary,
+    ChainOutcome, Change, Comparison, Death, DelayRow, Delays, DeploySample, Evidence,
+    FaultOutcome, Footprint, Forged, Forgery, FunctionEvidence, FunctionFigures, Isolation, Judged,
+    LengthRow, Lowered, Mean, PredictedDelay, ProgramEnd, ProgramResult, Ratio, RunEvidence,
+    RunOptions, RunReport, SetupEvidence, SetupTimes, SouthboundEvidence, Stateless, ThroughputRow,
+    TimedDatagrams, TrafficResult, Update, UsersEvidence, UsersRow, beside, changes_in, command,
+    commit_of, run, summary, write_summary,
 };
 pub use supervisor::{
     Doorway, LabNode, LabProcess, LabStatus, StartOptions, Started, down, find, init_main, list,
@@ -34,10 +35,10 @@ pub use supervisor::{
 };
 pub use up::{RunningLab, up};
 pub use vocabulary::{
-    BitRate, Bundled, CableFault, Call, ChangeKind, Claim, CommandLine, Ending, Endpoint,
-    Equipment, Expectation, FaultKind, Flood, Function, FunctionCount, Kill, Lab, LabChain,
-    LabFileError, Link, LinkEnd, Load, Metric, Network, NodeCable, Ordered, Plain, Plot, PlotKind,
-    Program, Relation, RuleSet, Seconds, Sign, Statement, Sweep, Tenant, Tool, Traffic, Updates,
-    Users, Version,
+    Arrivals, BitRate, Bundled, CableFault, Call, ChangeKind, Claim, CommandLine, Ending, Endpoint,
+    Equipment, Expectation, FaultKind, Flood, Function, FunctionCount, FunctionThreads, Kill, Lab,
+    LabChain, LabFileError, Link, LinkEnd, Load, LoadShare, Metric, Network, NodeCable, Ordered,
+    Plain, Plot, PlotKind, Program, Relation, RuleSet, Seconds, Sign, Statement, Sweep, Tenant,
+    Tool, Traffic, Updates, Users, Version,
 };
 pub use wiring::NoRoom;

@@ -1,6 +1,6 @@
 //! What a figure shows, as data. Knows reports; refuses to know pixels.
 
-use crate::run::{RunEvidence, RunReport, Update, UsersRow};
+use crate::run::{DelayRow, RunEvidence, RunReport, Update, UsersRow};
 use crate::vocabulary::{Plot, PlotKind};
 use serde_json::Value;
 
@@ -64,6 +64,7 @@ pub(crate) fn figures(plot: &Plot, report: &RunReport) -> Vec<Figure> {
         PlotKind::DelayBySize => {
             DelayOf::ALL.map(|of| by_size(plot, report, of)).into_iter().flatten().collect()
         }
+        PlotKind::DelayByTraffic => by_traffic(plot, report).into_iter().collect(),
         PlotKind::DelayByHops => {
             DelayOf::ALL.map(|of| by_hops(plot, report, of)).into_iter().flatten().collect()
         }
@@ -283,6 +284,59 @@ fn curves(
         title: plot.title.clone(),
         x_label: x_label.to_owned(),
         y_label: format!("{}, us", delay.name()),
+        legend,
+        form: Form::Curves { labels, lines },
+        caption: caption(report, what),
+    })
+}
+
+/// Mean delay of our own datagrams by traffic, one line for each chain, and one for what is predicted of it.
+fn by_traffic(plot: &Plot, report: &RunReport) -> Option<Figure> {
+    let is_shown = |row: &&DelayRow| plot.of.is_empty() || plot.of.contains(&row.chain);
+    let rows: Vec<&DelayRow> = report.evidence.delays.iter().filter(is_shown).collect();
+    let (mut labels, mut chains): (Vec<String>, Vec<(&str, &str)>) = (Vec::new(), Vec::new());
+    for row in &rows {
+        if !labels.contains(&row.traffic) {
+            labels.push(row.traffic.clone());
+        }
+        let chain = (row.chain.as_str(), row.label.as_str());
+        if !chains.contains(&chain) {
+            chains.push(chain);
+        }
+    }
+    let line = |chain: &str, value: fn(&DelayRow) -> Option<f64>| -> Vec<f64> {
+        let at = |label: &String| {
+            let row = rows.iter().find(|row| row.chain == chain && row.traffic == *label);
+            row.and_then(|row| value(row)).map_or(f64::NAN, |ns| ns / NANOSECONDS_OF_MILLISECOND)
+        };
+        labels.iter().map(at).collect()
+    };
+    let measured = |(chain, label): &(&str, &str)| {
+        let ns: fn(&DelayRow) -> Option<f64> = |row| Some(row.mean_ns.mean);
+        ((*label).to_owned(), line(chain, ns))
+    };
+    let predicted = |(chain, label): &(&str, &str)| {
+        (format!("{label}, model"), line(chain, |row| row.predicted_ns))
+    };
+    let curves = chains.iter().map(measured).chain(chains.iter().map(predicted));
+    let is_known = |(_, line): &(String, Vec<f64>)| line.iter().any(|value| value.is_finite());
+    let (legend, lines): (Vec<String>, Vec<Vec<f64>>) = curves.filter(is_known).unzip();
+    let repeats = rows.iter().map(|row| row.samples_ns.len()).min()?;
+    let paper: Vec<String> =
+        plot.paper.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    let paper = match paper.as_slice() {
+        [] => String::new(),
+        some => format!("; printed in the study, on other machines: {}", some.join("; ")),
+    };
+    let what = format!(
+        "mean of {repeats} runs with other draws, from the sender's system call to the receiver's, the first tenth of each \
+         run left out; the model knows the functions alone{paper}"
+    );
+    Some(Figure {
+        file: plot.file.clone(),
+        title: plot.title.clone(),
+        x_label: "traffic".into(),
+        y_label: "mean delay, ms".into(),
         legend,
         form: Form::Curves { labels, lines },
         caption: caption(report, what),

@@ -2,9 +2,10 @@
 //! own, so that flows are the same in every run. Who sends knows how many, who receives knows
 //! which. Knows sockets; refuses to know chains.
 
+use super::timed::{Chance, Clock, Timed};
 use super::tool::{Place, TrafficResult};
 use crate::error::{LabError, Result};
-use crate::vocabulary::{Load, Traffic};
+use crate::vocabulary::{Arrivals, Load, Traffic};
 use rustix::net::sockopt::{set_socket_recv_buffer_size_force, set_socket_reuseaddr};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use std::io;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 const SOURCE_PORT_FIRST: u16 = 20_000;
 /// Run, flow and number of a datagram, as the proofs read them, and some bytes more.
 const PAYLOAD_BYTES: usize = 64;
-const IDENTITY_BYTES: usize = 12;
+pub(super) const IDENTITY_BYTES: usize = 12;
 /// Room of a receiving socket: what its thread does not read in time must not look lost.
 const BUFFER_BYTES: usize = 32 * 1024 * 1024;
 /// How often a waiting receiver looks up.
@@ -45,6 +46,7 @@ pub(crate) struct Arrival {
 #[derive(Default)]
 struct Came {
     arrivals: Option<Vec<Arrival>>,
+    timed: Option<Timed>,
     counts: Vec<u8>,
     distinct: u64,
     twice: u64,
@@ -58,6 +60,9 @@ impl Came {
         let (Some(of), Some(flow), Some(number)) = (word(0), word(4), word(8)) else { return };
         if of != run {
             return;
+        }
+        if let Some(timed) = &mut self.timed {
+            timed.take(payload);
         }
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.push(Arrival { at: Instant::now(), flow, number });
@@ -113,15 +118,18 @@ pub(crate) fn make(
     // How many were sent, once that is known.
     let sent = AtomicU64::new(u64::MAX);
     let is_answered = traffic.load.is_answered;
+    let clock = (traffic.load.arrivals == Arrivals::Poisson).then(|| Clock::start(traffic));
     std::thread::scope(|scope| {
         let arrivals = place.keeps_arrivals.then(Vec::new);
-        let came = Came { arrivals, ..Came::default() };
+        let came = Came { arrivals, timed: clock.map(Timed::new), ..Came::default() };
         let receiver = scope.spawn(|| receive(&socket, (run, came), is_answered, &sent));
-        let made = Sender { traffic, place, run, stop, number: 0, answered: 0 }.send_all(to);
+        let sender = Sender { traffic, place, run, stop, clock, number: 0, answered: 0 };
+        let made = sender.send_all(to);
         sent.store(made.as_ref().map_or(0, |sender| sender.0), Ordering::Relaxed);
         let came = receiver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let (count, answered) = made.map_err(|error| failed(traffic, error))?;
         result.arrivals = came.arrivals.unwrap_or_default();
+        result.delay = came.timed.and_then(Timed::told);
         result.packets = Some(count);
         result.lost = Some(count.saturating_sub(came.distinct));
         result.duplicated = Some(came.twice);
@@ -186,6 +194,8 @@ struct Sender<'s> {
     place: &'s Place<'s>,
     run: u32,
     stop: &'s AtomicBool,
+    /// By which what leaves is stamped, where it is timed.
+    clock: Option<Clock>,
     number: u32,
     answered: u64,
 }
@@ -193,7 +203,10 @@ struct Sender<'s> {
 impl Sender<'_> {
     /// How many left, and how many of them were answered.
     fn send_all(mut self, to: SocketAddr) -> io::Result<(u64, u64)> {
-        let Load { flows, packets, packets_per_second, .. } = self.traffic.load;
+        let Load { flows, packets, packets_per_second, arrivals, .. } = self.traffic.load;
+        if arrivals == Arrivals::Poisson {
+            return self.send_by_chance(to);
+        }
         let mut pace = Pace::new(packets_per_second);
         match packets {
             // Each flow has its datagrams, some flows at a time.
@@ -232,6 +245,27 @@ impl Sender<'_> {
         Ok((u64::from(self.number), self.answered))
     }
 
+    /// As Poisson processes, for as long as it takes: a late sender leaves nothing out.
+    fn send_by_chance(mut self, to: SocketAddr) -> io::Result<(u64, u64)> {
+        let Load { flows, packets_per_second, .. } = self.traffic.load;
+        let all: Vec<u32> = (0..flows).collect();
+        let sockets = self.sockets(&all)?;
+        let seed = u64::from(self.place.repeat) << 32 | u64::from(self.run);
+        let mut chance = Chance::new(seed, packets_per_second, flows);
+        let start = Instant::now();
+        let limit = Duration::from_secs_f64(self.traffic.seconds.0);
+        loop {
+            let (due, flow) = chance.next();
+            if due >= limit {
+                return Ok((u64::from(self.number), self.answered));
+            }
+            std::thread::sleep(due.saturating_sub(start.elapsed()));
+            if let Some(socket) = sockets.get(flow as usize) {
+                self.leave(socket, flow, to)?;
+            }
+        }
+    }
+
     fn sockets(&self, flows: &[u32]) -> io::Result<Vec<UdpSocket>> {
         let any: IpAddr = match self.place.address {
             IpAddr::V4(_) => [0; 4].into(),
@@ -253,10 +287,17 @@ impl Sender<'_> {
         pace: &mut Pace,
     ) -> io::Result<()> {
         pace.wait();
+        self.leave(socket, flow, to)
+    }
+
+    fn leave(&mut self, socket: &UdpSocket, flow: u32, to: SocketAddr) -> io::Result<()> {
         let mut payload = [0x5a; PAYLOAD_BYTES];
         let words = [self.run, flow, self.number].map(u32::to_be_bytes);
         for (into, byte) in payload.iter_mut().zip(words.as_flattened()) {
             *into = *byte;
+        }
+        if let Some(clock) = &self.clock {
+            clock.stamp(&mut payload);
         }
         socket.send_to(&payload, to)?;
         self.number += 1;

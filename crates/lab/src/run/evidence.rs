@@ -1,6 +1,7 @@
 //! All that a run measured, in the form in which it is judged, drawn and written.
 
 use super::accounting::Account;
+use super::delays::DelayRow;
 use super::faults::FaultOutcome;
 use super::footprint::Footprint;
 use super::forged::Forged;
@@ -200,6 +201,9 @@ pub struct Evidence {
     /// The experiment with 5G users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<UsersEvidence>,
+    /// How long datagrams took that left as if by chance.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub delays: Vec<DelayRow>,
     /// What the lab took of its machine, where its file asks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub footprint: Option<Footprint>,

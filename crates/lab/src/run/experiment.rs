@@ -4,6 +4,8 @@
 use super::accounting::{Snapshot, Standing, settle};
 use super::capture::{Captured, Captures};
 use super::cases::{Case, cases, rounds};
+use super::ceilings::{self, Ceilings};
+use super::delays;
 use super::evidence::{DeploySample, Evidence, RunEvidence};
 use super::faults::{self, Happened};
 use super::footprint::Footprint;
@@ -11,6 +13,7 @@ use super::forged;
 use super::functions::{self, Told};
 use super::kills::{self, Death};
 use super::neighbours;
+use super::predicted::{self, PredictedDelay};
 use super::programs::{self, ProgramResult};
 use super::proof::{self, Question};
 use super::routes;
@@ -55,6 +58,7 @@ pub(crate) fn carry_out(
     if statements.any(Statement::is_of_footprint) {
         evidence.footprint = Some(Footprint::at_rest(running)?);
     }
+    let ceilings = ceilings::measure(running, folder, tell)?;
     for (repeat, case) in rounds(running.lab.sweep.repeat, &cases(&running.lab)) {
         let start = Instant::now();
         let held = match running.lab.asks_for(&Claim::Stateless) {
@@ -67,7 +71,8 @@ pub(crate) fn carry_out(
         // Functions may have something to tell them as soon as they are there.
         let programs = programs::Standing::start(running, &folder)?;
         let chains = deploy_case(running, case)?;
-        let mut run = run_once(running, case, &chains, &folder, tell)?;
+        let round = Round { repeat, case, folder: &folder, ceilings: &ceilings };
+        let mut run = run_once(running, round, &chains, tell)?;
         if let Some(held) = held {
             run.stateless = Some(held.compare(running)?);
         }
@@ -82,6 +87,7 @@ pub(crate) fn carry_out(
         tell(&text, start.elapsed().as_secs_f64());
         evidence.runs.push(run);
     }
+    evidence.delays = delays::rows(&running.lab, &evidence);
     Ok(evidence)
 }
 
@@ -105,7 +111,7 @@ fn measure_users(
 }
 
 /// Deploys the chains of a case.
-fn deploy_case(running: &RunningLab, case: &Case) -> Result<Vec<Standing>> {
+pub(super) fn deploy_case(running: &RunningLab, case: &Case) -> Result<Vec<Standing>> {
     let is_of_case = |chain: &&LabChain| case.chain.as_ref().is_none_or(|name| *name == chain.name);
     let mut deployed = Vec::new();
     for chain in running.lab.chains.iter().filter(is_of_case) {
@@ -117,13 +123,22 @@ fn deploy_case(running: &RunningLab, case: &Case) -> Result<Vec<Standing>> {
     Ok(deployed)
 }
 
+/// One repeat of a case, and where it leaves what it says.
+#[derive(Clone, Copy)]
+struct Round<'r> {
+    repeat: u32,
+    case: &'r Case,
+    folder: &'r Path,
+    ceilings: &'r Ceilings,
+}
+
 fn run_once(
     running: &RunningLab,
-    case: &Case,
+    round: Round<'_>,
     chains: &[Standing],
-    folder: &Path,
     tell: &mut dyn FnMut(&str, f64),
 ) -> Result<RunEvidence> {
+    let Round { case, folder, .. } = round;
     let changing = match &running.lab.updates {
         None => None,
         Some(updates) => {
@@ -142,7 +157,7 @@ fn run_once(
     };
     let before = Snapshot::take_at_rest(&running.client)?;
     let names = chains.iter().map(|chain| chain.name.clone());
-    let work = || make_phases(running, changing, case, folder);
+    let work = || make_phases(running, changing, round);
     let (Made { traffic, programs, update, happened, deaths }, watched) =
         southbound::watch(running, names, work)?;
     let (account, after) = settle(&running.client, &before, &running.lab, chains)?;
@@ -177,6 +192,9 @@ fn run_once(
     let setups = SetupEvidence::between(&before.setups(), &after.setups());
     evidence.setups = setups.map(|setups| setups.beside(watched));
     evidence.traffic = traffic;
+    for result in &mut evidence.traffic {
+        result.predicted = predict(running, result)?;
+    }
     evidence.update = update;
     evidence.account(account);
     Ok(evidence)
@@ -223,25 +241,24 @@ fn judge_captures(
 fn make_phases(
     running: &RunningLab,
     changing: Option<Changing<'_>>,
-    case: &Case,
-    folder: &Path,
+    round: Round<'_>,
 ) -> Result<Made> {
     let stop = AtomicBool::new(false);
     let (Some(updates), Some(mut changing)) = (&running.lab.updates, changing) else {
-        return make_among_faults(running, case, folder);
+        return make_among_faults(running, round);
     };
     if updates.is_between {
-        let mut made = make_all(running, case, folder, 0, &stop)?;
+        let mut made = make_all(running, round, 0, &stop)?;
         for (index, version) in updates.versions.iter().enumerate() {
             changing.change_to(version)?;
-            let Made { traffic, programs, .. } = make_all(running, case, folder, index + 1, &stop)?;
+            let Made { traffic, programs, .. } = make_all(running, round, index + 1, &stop)?;
             made.traffic.extend(traffic);
             made.programs.extend(programs);
         }
         return Ok(Made { update: Some(changing.into_update()), ..made });
     }
     std::thread::scope(|scope| {
-        let made = scope.spawn(|| make_all(running, case, folder, 0, &stop));
+        let made = scope.spawn(|| make_all(running, round, 0, &stop));
         let update = changing.go_through(updates, &stop);
         let made = made.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Ok(Made { update: Some(update?), ..made? })
@@ -259,14 +276,14 @@ struct Made {
 }
 
 /// All traffic of a run, while cables fail and functions die.
-fn make_among_faults(running: &RunningLab, case: &Case, folder: &Path) -> Result<Made> {
+fn make_among_faults(running: &RunningLab, round: Round<'_>) -> Result<Made> {
     let (stop, has_ended) = (AtomicBool::new(false), AtomicBool::new(false));
     let start = Instant::now();
     std::thread::scope(|scope| {
         let failing = || faults::happen(running, &running.lab.faults, start, &has_ended);
         let failing = scope.spawn(failing);
         let dying = scope.spawn(|| kills::happen(running, &running.lab.kills, start, &has_ended));
-        let made = make_all(running, case, folder, 0, &stop);
+        let made = make_all(running, round, 0, &stop);
         has_ended.store(true, Ordering::Relaxed);
         let happened = failing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         let deaths = dying.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
@@ -277,11 +294,11 @@ fn make_among_faults(running: &RunningLab, case: &Case, folder: &Path) -> Result
 /// Makes all traffic of a phase, each at its time, and waits for all.
 fn make_all(
     running: &RunningLab,
-    case: &Case,
-    folder: &Path,
+    round: Round<'_>,
     phase: usize,
     stop: &AtomicBool,
 ) -> Result<Made> {
+    let Round { repeat, case, folder, ceilings } = round;
     let start = Instant::now();
     let wait_until = |at: Seconds| {
         let at = Duration::from_secs_f64(at.0);
@@ -293,10 +310,12 @@ fn make_all(
             to: running.doorway(&traffic.to)?,
             address: address_of(running, traffic)?,
             keeps_arrivals: !running.lab.faults.is_empty(),
+            repeat,
             folder,
         };
         wait_until(traffic.at);
         let chain = traffic.chain.as_deref().or(case.chain.as_deref());
+        let traffic = &ceilings.at_its_rate(traffic);
         make(traffic, &place, chain, proof::run_of(phase, index), stop)
     };
     let called = |call: &Call| {
@@ -330,24 +349,36 @@ fn joined<T>(threads: Vec<ScopedJoinHandle<'_, Result<T>>>) -> Result<Vec<T>> {
     ended.into_iter().collect()
 }
 
+/// What is expected of datagrams that were timed; none: they were not, or there is no function.
+fn predict(running: &RunningLab, result: &TrafficResult) -> Result<Option<PredictedDelay>> {
+    let (Some(delay), Some(chain)) = (result.delay, &result.chain) else { return Ok(None) };
+    let has_functions =
+        running.lab.chain(chain).is_some_and(|chain| !chain.document.chain.is_empty());
+    let ask = || predicted::ask(running, chain, delay.packets_per_second);
+    has_functions.then(ask).transpose()
+}
+
 /// The receiver's address on a network that it shares with the sender.
-fn address_of(running: &RunningLab, traffic: &Traffic) -> Result<IpAddr> {
+pub(super) fn address_of(running: &RunningLab, traffic: &Traffic) -> Result<IpAddr> {
     let ports = &running.plan.ports;
     let is_wanted = |address: &IpAddr| IpFamily::of(*address) == traffic.family;
-    let is_shared = |network: &str| {
-        ports.iter().any(|port| port.device == traffic.from && port.network == network)
+    let routes = running.lab.endpoints.get(&traffic.from).map(|endpoint| &endpoint.routes);
+    let is_reached = |network: &str| {
+        let is_shared =
+            ports.iter().any(|port| port.device == traffic.from && port.network == network);
+        is_shared || routes.is_some_and(|routes| routes.contains(network))
     };
     ports
         .iter()
-        .filter(|port| port.device == traffic.to && is_shared(&port.network))
+        .filter(|port| port.device == traffic.to && is_reached(&port.network))
         .find_map(|port| port.addresses.iter().copied().find(is_wanted))
         .ok_or_else(|| LabError::Tool {
             tool: format!("traffic '{}'", traffic.name),
             problem: format!(
-                "'{}' and '{}' share no network of that family",
+                "'{}' and '{}' share no network of that family, and no route leads there",
                 traffic.from, traffic.to
             ),
-            advice: "attach both to one network that has a prefix of it".into(),
+            advice: "attach both to one network that has a prefix of it, or add routes".into(),
         })
 }
 

@@ -1,5 +1,6 @@
 //! Holds checks and goals against the evidence. Pure: what was not measured fails a check.
 
+use super::delays;
 use super::evidence::{Evidence, RunEvidence};
 use super::faults::FaultOutcome;
 use super::flows;
@@ -91,6 +92,7 @@ fn judge_claim(claim: &Claim, evidence: &Evidence) -> (bool, String) {
         Claim::Verdicts { function } => verdicts::judge(evidence, function),
         Claim::SameAs { one, other } => sameness::judge(evidence, one, other),
         Claim::Recovered => kills::judge(evidence),
+        Claim::Predicted { within } => delays::judge(&evidence.delays, within.as_ref()),
         Claim::Function { what, function, relation, value } => {
             functions::judge(evidence, *what, function, |count| relation.holds(count, *value))
         }

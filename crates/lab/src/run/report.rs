@@ -1,6 +1,7 @@
 //! The report of a run: as JSON and CSV for programs, as tables for people.
 
 use super::capture::write_json;
+use super::delays::{delays_csv, delays_table};
 use super::evidence::{Evidence, LengthRow, RunEvidence, ThroughputRow};
 use super::functions::{FunctionFigures, figures};
 use super::judge::Judged;
@@ -114,6 +115,9 @@ impl RunReport {
         if !self.throughput.is_empty() {
             self.write_text(&folder.join("throughput.csv"), &throughput_csv(&self.throughput))?;
         }
+        if !self.evidence.delays.is_empty() {
+            self.write_text(&folder.join("delays.csv"), &delays_csv(&self.evidence.delays))?;
+        }
         if let Some(csv) = self.evidence.users.as_ref().map(users_csv) {
             self.write_text(&folder.join("users.csv"), &csv)?;
         }
@@ -138,6 +142,9 @@ impl RunReport {
         }
         if !self.throughput.is_empty() {
             let _ = writeln!(text, "{}", throughput_table(&self.throughput));
+        }
+        if let Some(delays) = delays_table(&self.evidence.delays) {
+            let _ = writeln!(text, "{delays}");
         }
         if let Some(users) = &self.evidence.users {
             let _ = writeln!(text, "{}", users_table(users));

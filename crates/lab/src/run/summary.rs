@@ -1,6 +1,7 @@
 //! The figures of several runs in one file, in the words of the study's experiments.
 
 use super::capture::write_json;
+use super::delays::DelayRow;
 use super::evidence::RunEvidence;
 use super::provenance::command;
 use super::report::RunReport;
@@ -15,10 +16,11 @@ use std::path::Path;
 const GIGABIT: f64 = 1e9;
 /// Nanoseconds of one second.
 const NANOSECONDS: f64 = 1e9;
+const NS_PER_US: f64 = 1e3;
 /// Milliseconds of one second.
 const MILLISECONDS: f64 = 1e3;
 
-/// `steering`, `deploy`, `tcp`, `location`, `update`, `update_tcp` and `functions` of those reports that have them,
+/// `steering`, `deploy`, `tcp`, `location`, `update`, `update_tcp`, `functions` and `parallel` of those reports that have them,
 /// with what was called, its commit, machine, versions and repeats.
 #[must_use]
 pub fn summary(reports: &[RunReport]) -> Value {
@@ -33,6 +35,9 @@ pub fn summary(reports: &[RunReport]) -> Value {
         all.insert("commit".into(), json!(report.commit));
         if report.evidence.runs.iter().any(|run| run.proof.is_some()) {
             all.insert("steering".into(), steering(report));
+        }
+        if let Some(figures) = parallel(report) {
+            all.insert("parallel".into(), figures);
         }
         if let Some((key, figures)) = update(report) {
             all.insert(key.into(), figures);
@@ -61,6 +66,39 @@ pub fn summary(reports: &[RunReport]) -> Value {
     all.insert("ok".into(), json!(failed.is_empty()));
     all.insert("failed_checks".into(), Value::Object(failed));
     Value::Object(all)
+}
+
+/// Mean delay through functions one after the other (chain `serial`) and as their host finds best (chain `plan`), without
+/// what the way takes (chain `bare`), and what is predicted of the plan; by traffic, and of the first one by itself.
+fn parallel(report: &RunReport) -> Option<Value> {
+    let rows = &report.evidence.delays;
+    let of = |chain: &str, traffic: &str| {
+        rows.iter().find(|row| row.chain == chain && row.traffic == traffic)
+    };
+    let figures = |traffic: &str| {
+        let [serial, plan, bare] = ["serial", "plan", "bare"].map(|chain| of(chain, traffic));
+        let (serial, plan, bare) = (serial?, plan?, bare?);
+        let us = |row: &DelayRow| (row.mean_ns.mean - bare.mean_ns.mean) / NS_PER_US;
+        Some(json!({
+            "serial_us": us(serial),
+            "plan_us": us(plan),
+            "predicted_us": plan.predicted_ns.map(|ns| ns / NS_PER_US),
+            "serial_predicted_us": serial.predicted_ns.map(|ns| ns / NS_PER_US),
+            "reduction_pct": (1.0 - us(plan) / us(serial)) * 100.0,
+            "bare_us": bare.mean_ns.mean / NS_PER_US,
+            "forms": plan.forms,
+            "packets_per_second": plan.packets_per_second,
+        }))
+    };
+    let mut traffics: Vec<&str> = rows.iter().map(|row| row.traffic.as_str()).collect();
+    traffics.dedup();
+    let by_traffic: Map<String, Value> = traffics
+        .iter()
+        .filter_map(|traffic| Some(((*traffic).to_owned(), figures(traffic)?)))
+        .collect();
+    let mut first = traffics.iter().find_map(|traffic| figures(traffic))?;
+    first["by_traffic"] = Value::Object(by_traffic);
+    Some(first)
 }
 
 /// Writes [`summary`] to a file.

@@ -2,6 +2,8 @@
 //! generators. Knows iperf3 and ping; refuses to know chains.
 
 use super::datagrams::Arrival;
+use super::predicted::PredictedDelay;
+use super::timed::TimedDatagrams;
 use super::{datagrams, streams};
 use crate::error::{LabError, Result};
 use crate::supervisor::Doorway;
@@ -48,6 +50,12 @@ pub struct TrafficResult {
     pub stalled: Option<u64>,
     /// Streams that were reset or whose bytes arrived wrong.
     pub broken: Option<u64>,
+    /// How long datagrams took that left as if by chance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<TimedDatagrams>,
+    /// What was predicted of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<PredictedDelay>,
     /// Why they broke.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
@@ -201,6 +209,8 @@ impl Drop for Process {
 pub(crate) struct Place<'p> {
     /// When each datagram comes is to be told.
     pub(crate) keeps_arrivals: bool,
+    /// Which repeat of its case this is: what is drawn is drawn anew, and the same in all cases.
+    pub(crate) repeat: u32,
     pub(crate) from: Doorway,
     pub(crate) to: Doorway,
     pub(crate) address: IpAddr,

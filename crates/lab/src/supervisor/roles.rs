@@ -4,6 +4,7 @@
 use super::start::{FUNCTION_FORM, FUNCTION_THREADS, PORT_IO, WITHOUT_FAST_PATH, WORKERS};
 use super::state::{LabState, Running};
 use crate::error::{LabError, Result};
+use crate::vocabulary::FunctionThreads;
 use crate::wiring::{CONTROLLER, Namespaces, NodePlan, SOUTHBOUND_PORT, controller_address};
 use catena_kernel::KernelError;
 use catena_kernel::process::{enter_namespace, inherit_fds, spawn_bound};
@@ -149,13 +150,20 @@ impl Roles<'_> {
         if !user.is_empty() {
             arguments.extend(["--dataplane-user", &user]);
         }
+        let of_lab = |name: &str| std::env::var(name).ok();
+        let (threads, form) = match node.function_threads {
+            None => (of_lab(FUNCTION_THREADS), of_lab(FUNCTION_FORM)),
+            Some(FunctionThreads { count, form }) => {
+                let form = form.filter(|_| count > 0);
+                (Some(count.to_string()), form.map(|form| form.name().to_owned()))
+            }
+        };
         let told = [
-            (PORT_IO, "--port-io"),
-            (WORKERS, "--workers"),
-            (FUNCTION_THREADS, "--function-threads"),
-            (FUNCTION_FORM, "--function-form"),
+            ("--port-io", of_lab(PORT_IO)),
+            ("--workers", of_lab(WORKERS)),
+            ("--function-threads", threads),
+            ("--function-form", form),
         ];
-        let told = told.map(|(name, option)| (option, std::env::var(name).ok()));
         for (option, value) in &told {
             arguments.extend(value.iter().flat_map(|value| [option, value.as_str()]));
         }

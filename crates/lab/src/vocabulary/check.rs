@@ -87,6 +87,13 @@ pub enum Claim {
     },
     /// `recovered`: each function that was killed ran again.
     Recovered,
+    /// `predicted`: of each chain whose datagrams were timed, `catena chain show` tells, from measured times of all
+    /// its functions, how long they take in the mean. `predicted within 10 above bare`: and it is so, to so many
+    /// percent, beyond what they take through the chain of this name.
+    Predicted {
+        /// Percent, and that chain; none: any.
+        within: Option<(f64, String)>,
+    },
     /// `METRIC [NAME] RELATION VALUE`.
     Compare {
         /// What is measured.
@@ -293,7 +300,7 @@ impl fmt::Display for Relation {
 const FORMS: &str = "write 'order', 'interfaces', 'hops', 'paths', 'shares within 2', 'moves', \
     'both_versions', 'streams', 'users', 'route', 'forged', 'stateless', 'expected', 'sum v4 = v1 + v2', \
     'alerts ids [SID] == 12', 'denied edge == 5', 'verdicts edge', 'same_as apart inside', 'recovered', \
-    or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
+    'predicted', 'predicted within 10 above bare', or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
     throughput, unaccounted, ring_full, deploy_per_function, unanswered, changes, receipts, lost, \
     duplicated, mixed, overtaken, stalled, broken, isolation, passages, detours, detour_ms, overtaken_late, \
     unnamed, false_alarms, setup_us, setup_header_us, setup_edge_us, unset, southbound_up_bytes, \
@@ -345,6 +352,10 @@ impl Statement {
                 Claim::SameAs { one: (*one).to_owned(), other: (*other).to_owned() }
             }
             ["recovered"] => Claim::Recovered,
+            ["predicted"] => Claim::Predicted { within: None },
+            ["predicted", "within", percent, "above", chain] => {
+                Claim::Predicted { within: Some((number(percent)?, (*chain).to_owned())) }
+            }
             ["hops"] => Claim::Hops,
             ["sum", whole, "=", parts @ ..] => parse_sum(text, whole, parts)?,
             [metric, relation, value] => compare(metric, None, relation, value)?,
@@ -412,6 +423,9 @@ mod tests {
         let claim = |text: &str| Statement::parse(text).map(|statement| statement.claim);
         assert_eq!(claim("order"), Ok(Claim::Order));
         assert_eq!(claim("forged"), Ok(Claim::Forged));
+        assert_eq!(claim("predicted"), Ok(Claim::Predicted { within: None }));
+        let within = Some((10.0, "bare".to_owned()));
+        assert_eq!(claim("predicted within 10 above bare"), Ok(Claim::Predicted { within }));
         assert_eq!(claim("stateless"), Ok(Claim::Stateless));
         assert_eq!(
             claim("sum v4 = v1 + v2"),
@@ -451,7 +465,14 @@ mod tests {
         assert_eq!(claim("verdicts edge"), Ok(Claim::Verdicts { function: "edge".into() }));
         let same = Claim::SameAs { one: "apart".into(), other: "inside".into() };
         assert_eq!(claim("same_as apart inside"), Ok(same));
-        for bad in ["verdicts", "verdicts edge == 3", "same_as apart", "recovered == 1"] {
+        for bad in [
+            "predicted within 10",
+            "predicted 10",
+            "verdicts",
+            "verdicts edge == 3",
+            "same_as apart",
+            "recovered == 1",
+        ] {
             assert!(claim(bad).is_err(), "{bad}");
         }
         for bad in ["alerts == 3", "alerts ids seen == 3", "denied edge 5", "expected == 1"] {

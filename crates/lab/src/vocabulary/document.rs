@@ -1,6 +1,7 @@
 //! The keys of a lab file exactly as written. Knows their spelling and types; refuses to know
 //! whether they make sense together (see `lab`).
 
+use super::lab::Arrivals;
 use super::ordered::Ordered;
 use super::programs::{ExpectEntry, ProgramEntry, Word};
 use super::switches::SwitchesEntry;
@@ -8,6 +9,7 @@ use super::units::{BitRate, Seconds};
 use super::users::UsersEntry;
 use catena_client::deploy::{ChainDocument, ChainStep};
 use catena_model::instance::Door;
+use catena_model::parallelism::Form;
 use catena_model::resource::{Encapsulation, FailurePolicy};
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -46,6 +48,8 @@ pub(crate) struct Document {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct HostEntry {
     pub(crate) programs: Vec<ProgramEntry>,
+    pub(crate) function_threads: Option<usize>,
+    pub(crate) function_form: Option<Form>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -146,6 +150,9 @@ pub(crate) struct TrafficEntry {
     pub(crate) flows: Option<u32>,
     pub(crate) packets: Option<u32>,
     pub(crate) packets_per_second: Option<u32>,
+    pub(crate) arrivals: Option<Arrivals>,
+    pub(crate) load: Option<f64>,
+    pub(crate) load_of: Option<String>,
     pub(crate) answers: bool,
     pub(crate) until: Option<String>,
     pub(crate) command: Vec<Word>,
@@ -172,6 +179,9 @@ impl TrafficEntry {
             ("flows", self.flows.is_some()),
             ("packets", self.packets.is_some()),
             ("packets_per_second", self.packets_per_second.is_some()),
+            ("arrivals", self.arrivals.is_some()),
+            ("load", self.load.is_some()),
+            ("load_of", self.load_of.is_some()),
             ("answers", self.answers),
             ("until", self.until.is_some()),
         ];

@@ -6,13 +6,15 @@ use super::check::{Claim, Statement};
 use super::faults::{CableFault, Kill};
 use super::ordered::Ordered;
 use super::programs::{Call, Program};
+use super::threads::FunctionThreads;
 use super::units::{BitRate, Seconds};
 use super::updates::Updates;
 use super::users::Users;
 use catena_client::deploy::ChainDocument;
 use catena_model::resource::{Encapsulation, IpFamily};
 use ipnet::IpNet;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -27,6 +29,8 @@ pub struct Lab {
     pub title: String,
     /// Hosts: each runs an agent and a data plane.
     pub hosts: Vec<String>,
+    /// What hosts have that ask functions, where the file says.
+    pub function_threads: BTreeMap<String, FunctionThreads>,
     /// Plain switches, of which the data network consists.
     pub bridges: Vec<String>,
     /// Switches that read source routes: each runs an agent and a data plane, too.
@@ -218,6 +222,17 @@ impl Tool {
     }
 }
 
+/// When datagrams of our own generator leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrivals {
+    /// At an even pace, those of a millisecond together.
+    #[default]
+    Even,
+    /// As Poisson processes, one for each flow, all of the same rate; how long each datagram takes is told.
+    Poisson,
+}
+
 /// What our own generator sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
@@ -227,8 +242,19 @@ pub struct Load {
     pub packets: Option<u32>,
     /// Datagrams a second, all flows together.
     pub packets_per_second: u32,
+    /// When they leave.
+    pub arrivals: Arrivals,
     /// Does the receiver send each datagram back?
     pub is_answered: bool,
+}
+
+/// A rate by what a chain carries at most, which is measured before the first run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadShare {
+    /// The chain.
+    pub chain: String,
+    /// The share of its ceiling.
+    pub share: f64,
 }
 
 /// Traffic of a run.
@@ -252,6 +278,8 @@ pub struct Traffic {
     pub is_until_updated: bool,
     /// What our own generator sends.
     pub load: Load,
+    /// How many packets a second, by what a chain carries; none: as many as the load says.
+    pub share: Option<LoadShare>,
     /// When it starts, after the run's beginning.
     pub at: Seconds,
     /// TCP congestion control; none: the machine's.
@@ -290,6 +318,8 @@ pub enum PlotKind {
     DelayBySize,
     /// Delay of 5G users' packets by hops, for each rate.
     DelayByHops,
+    /// Mean delay of our own datagrams by traffic, one line for each chain, and beside it what is predicted.
+    DelayByTraffic,
 }
 
 /// A figure.

@@ -15,6 +15,7 @@ mod ordered;
 mod programs;
 mod rule_sets;
 mod switches;
+mod threads;
 mod topology;
 mod units;
 mod updates;
@@ -30,12 +31,13 @@ pub(crate) use compared::{chains_with, counts_what_ends, ports_of, rules_of, tel
 pub use error::LabFileError;
 pub use faults::{CableFault, Ending, FaultKind, Kill};
 pub use lab::{
-    Endpoint, Equipment, Function, Lab, LabChain, Link, LinkEnd, Load, Network, NodeCable, Plot,
-    PlotKind, Sweep, Tool, Traffic,
+    Arrivals, Endpoint, Equipment, Function, Lab, LabChain, Link, LinkEnd, Load, LoadShare,
+    Network, NodeCable, Plot, PlotKind, Sweep, Tool, Traffic,
 };
 pub use ordered::Ordered;
 pub use programs::{Call, CommandLine, Expectation, Program, Sign};
 pub use rule_sets::RuleSet;
+pub use threads::FunctionThreads;
 pub use units::{BitRate, Seconds};
 pub use updates::{ChangeKind, Updates, Version};
 pub(crate) use users::HOPS_OF_SLICE;

@@ -40,6 +40,7 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
         title: document.title.clone().unwrap_or_else(|| name.clone()),
         name,
         hosts,
+        function_threads: super::threads::understand(document)?,
         bridges,
         switches,
         edges,

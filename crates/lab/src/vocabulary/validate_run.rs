@@ -7,7 +7,7 @@ use super::compared::{check_same, check_verdicts};
 use super::document::Document;
 use super::error::Fault;
 use super::faults::FaultKind;
-use super::lab::{Lab, LabChain, Plot, PlotKind, Sweep};
+use super::lab::{Arrivals, Lab, LabChain, Plot, PlotKind, Sweep};
 use super::validate::unknown;
 use catena_client::deploy::{ChainDocument, ChainStep};
 use catena_model::limits::CHAIN_FUNCTIONS_MAX;
@@ -131,9 +131,10 @@ pub(crate) fn plots(document: &Document, lab: &Lab) -> Result<Vec<Plot>, Fault> 
             Some("changes") => PlotKind::Changes,
             Some("delay_by_size") => PlotKind::DelayBySize,
             Some("delay_by_hops") => PlotKind::DelayByHops,
+            Some("delay_by_traffic") => PlotKind::DelayByTraffic,
             _ => {
-                let advice =
-                    "use deploy_steps, timeline, bars, changes, delay_by_size or delay_by_hops";
+                let advice = "use deploy_steps, timeline, bars, changes, delay_by_size, \
+                              delay_by_hops or delay_by_traffic";
                 return Err(Fault::new(format!("{key}.kind"), "no such figure", advice));
             }
         };
@@ -200,6 +201,13 @@ pub(crate) fn references(lab: &Lab) -> Result<(), Fault> {
         return Err(Fault::new("capture", problem, advice));
     }
     for (index, plot) in lab.plots.iter().enumerate() {
+        if plot.kind == PlotKind::DelayByTraffic {
+            let chains = plot.of.iter();
+            chains
+                .clone()
+                .try_for_each(|name| chain_of(lab, &format!("plot[{index}].of"), name))?;
+            continue;
+        }
         if let Some(name) = plot.of.iter().find(|name| !lab.is_attached(name)) {
             let key = format!("plot[{index}].of");
             let bundled = without_interface(lab, &key, name, "measure at");
@@ -213,6 +221,15 @@ pub(crate) fn references(lab: &Lab) -> Result<(), Fault> {
         }
     }
     Ok(())
+}
+
+/// Is there such a chain?
+fn chain_of(lab: &Lab, key: &str, name: &str) -> Result<(), Fault> {
+    let known = || lab.chains.iter().map(|chain| chain.name.as_str());
+    match lab.chain(name) {
+        Some(_) => Ok(()),
+        None => Err(unknown(key, "chain", name, known())),
+    }
 }
 
 fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fault> {
@@ -287,6 +304,13 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
         Claim::Streams if !lab.traffic.iter().any(|traffic| traffic.tool.is_tcp()) => {
             Err(Fault::new(key, "is about TCP, and there is none", "add traffic over TCP"))
         }
+        Claim::Predicted { .. }
+            if !lab.traffic.iter().any(|one| one.load.arrivals == Arrivals::Poisson) =>
+        {
+            let advice = "add arrivals: poisson to traffic of tool: catena over UDP";
+            Err(Fault::new(key, "is about datagrams that are timed, and none is", advice))
+        }
+        Claim::Predicted { within: Some((_, chain)) } => chain_of(lab, key, chain),
         Claim::Function { .. } => check_counted(lab, statement, key),
         Claim::Verdicts { function } => check_verdicts(lab, function, key),
         Claim::SameAs { one, other } => check_same(lab, [one, other], key),
@@ -315,6 +339,7 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
         | Claim::Stateless
         | Claim::Expected
         | Claim::Recovered
+        | Claim::Predicted { within: None }
         | Claim::Compare { subject: None, .. } => Ok(()),
         Claim::Sum { whole, parts } => {
             let missing = parts.iter().chain([whole]).find(|name| !lab.functions.contains(name));

@@ -3,7 +3,7 @@
 
 use super::document::{Document, TrafficEntry};
 use super::error::Fault;
-use super::lab::{Lab, Load, Tool, Traffic};
+use super::lab::{Arrivals, Lab, Load, LoadShare, Tool, Traffic};
 use super::programs::is_call;
 use super::units::Seconds;
 use super::validate::unknown;
@@ -20,6 +20,10 @@ pub(crate) const TRAFFIC_SECONDS_MAX: f64 = 86_400.0;
 pub(crate) const FLOWS_MAX: u32 = 12_000;
 /// Most datagrams a second of our own generator.
 pub(crate) const PACKETS_PER_SECOND_MAX: u32 = 1_000_000;
+/// Most flows of one traffic whose datagrams leave as if by chance: all of them have a socket.
+const POISSON_FLOWS_MAX: u32 = 250;
+/// What may be more than a chain carries, but not by much.
+const LOAD_BELOW: f64 = 2.0;
 /// Datagrams a second where the file does not say.
 const PACKETS_PER_SECOND_DEFAULT: u32 = 2_000;
 
@@ -46,6 +50,7 @@ fn one_traffic(lab: &Lab, key: &str, index: usize, entry: &TrafficEntry) -> Resu
         seconds,
         is_until_updated: until_updated(lab, key, entry, tool)?,
         load: load(key, entry, tool)?,
+        share: share(lab, key, entry)?,
         at,
         congestion: entry.congestion.clone(),
         family: family(key, entry)?,
@@ -131,6 +136,7 @@ fn load(key: &str, entry: &TrafficEntry, tool: Tool) -> Result<Load, Fault> {
         flows: entry.flows.unwrap_or(1),
         packets: entry.packets,
         packets_per_second: entry.packets_per_second.unwrap_or(PACKETS_PER_SECOND_DEFAULT),
+        arrivals: entry.arrivals.unwrap_or_default(),
         is_answered: entry.answers,
     };
     let counts = [
@@ -152,5 +158,53 @@ fn load(key: &str, entry: &TrafficEntry, tool: Tool) -> Result<Load, Fault> {
         let problem = "flows, packets, packets_per_second and answers are for our own generator";
         return Err(Fault::new(key, problem, "use tool: catena"));
     }
+    if load.arrivals == Arrivals::Poisson {
+        by_chance(key, entry, &load, tool)?;
+    }
     Ok(load)
+}
+
+/// The share of what a chain carries.
+fn share(lab: &Lab, key: &str, entry: &TrafficEntry) -> Result<Option<LoadShare>, Fault> {
+    let fault = |name: &str, problem: String, advice: &str| {
+        Err(Fault::new(format!("{key}.{name}"), problem, advice))
+    };
+    let advice = "write load: 0.5 and load_of: CHAIN for half of what that chain carries at most";
+    let (share, chain) = match (entry.load, &entry.load_of) {
+        (None, None) => return Ok(None),
+        (Some(_), None) => return fault("load", "is of no chain".into(), advice),
+        (None, Some(_)) => return fault("load_of", "has no load".into(), advice),
+        (Some(share), Some(chain)) => (share, chain.clone()),
+    };
+    if !(share > 0.0 && share < LOAD_BELOW) {
+        return fault("load", format!("{share} is no load"), "write a share above 0 and below 2");
+    }
+    if entry.arrivals != Some(Arrivals::Poisson) || entry.packets_per_second.is_some() {
+        let problem = "is for arrivals: poisson without packets_per_second";
+        return fault("load", problem.into(), advice);
+    }
+    match lab.chain(&chain) {
+        Some(of) if of.document.chain.is_empty() => {
+            fault("load_of", format!("'{chain}' has no function that could hold it"), advice)
+        }
+        Some(_) => Ok(Some(LoadShare { chain, share })),
+        None => {
+            let known = lab.chains.iter().map(|chain| chain.name.as_str());
+            Err(unknown(&format!("{key}.load_of"), "chain", &chain, known))
+        }
+    }
+}
+
+/// Can datagrams of this traffic leave as a Poisson process, and be timed?
+fn by_chance(key: &str, entry: &TrafficEntry, load: &Load, tool: Tool) -> Result<(), Fault> {
+    let advice = format!("use flows: 1 to {POISSON_FLOWS_MAX}, packets_per_second and seconds");
+    let problem = match tool {
+        Tool::Datagrams if load.packets.is_some() => "ends with time, not after packets",
+        Tool::Datagrams if load.is_answered => "has no answers",
+        Tool::Datagrams if entry.until.is_some() => "ends with its seconds",
+        Tool::Datagrams if load.flows > POISSON_FLOWS_MAX => "has too many flows",
+        Tool::Datagrams => return Ok(()),
+        _ => "is for our own datagrams (tool: catena, protocol: udp)",
+    };
+    Err(Fault::new(format!("{key}.arrivals"), format!("poisson {problem}"), advice))
 }

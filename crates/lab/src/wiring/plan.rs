@@ -6,7 +6,7 @@ use super::address::{
     SWITCH_NUMBER_FIRST,
 };
 use super::strange;
-use crate::vocabulary::{Equipment, Lab, LinkEnd};
+use crate::vocabulary::{Equipment, FunctionThreads, Lab, LinkEnd};
 use catena_model::topology::NodeRole;
 use ipnet::IpNet;
 use std::fmt;
@@ -111,6 +111,8 @@ pub(crate) struct NodePlan {
     pub(crate) data_mtu: u32,
     /// Interfaces that are links to other nodes.
     pub(crate) links: Vec<String>,
+    /// What it has that asks functions, where the lab says.
+    pub(crate) function_threads: Option<FunctionThreads>,
 }
 
 /// A tenant port as the API gets it.
@@ -232,7 +234,14 @@ fn underlay(lab: &Lab, plan: &mut WiringPlan) {
         let own = lab.cables.iter().flat_map(|cable| &cable.ends).filter(|end| end.node == *node);
         let links = own.map(|end| end.interface.clone()).chain(strange::link_of(lab, node));
         let links = links.collect();
-        plan.nodes.push(NodePlan { name: (*node).into(), role: *role, data, data_mtu, links });
+        plan.nodes.push(NodePlan {
+            name: (*node).into(),
+            role: *role,
+            data,
+            data_mtu,
+            links,
+            function_threads: lab.function_threads.get(*node).copied(),
+        });
     }
     for link in &lab.links {
         let node = numbered.iter().find(|(node, ..)| link.left == *node || link.right == *node);
