@@ -22,6 +22,7 @@ mod differential;
 mod following;
 mod goldens;
 mod junction;
+mod lending;
 mod losses;
 mod neighbours;
 mod packets;
