@@ -25,6 +25,20 @@ pub enum Subject {
     IcmpMessage,
 }
 
+impl Subject {
+    /// What stands in its place in packets on their way back.
+    #[must_use]
+    pub const fn mirrored(self) -> Self {
+        match self {
+            Self::Field(Field::Source) => Self::Field(Field::Destination),
+            Self::Field(Field::Destination) => Self::Field(Field::Source),
+            Self::Field(Field::SourcePort) => Self::Field(Field::DestinationPort),
+            Self::Field(Field::DestinationPort) => Self::Field(Field::SourcePort),
+            other => other,
+        }
+    }
+}
+
 /// States of connections, as the kernel names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]

@@ -175,7 +175,7 @@ impl Reader<'_> {
         let mut statements = matches::read(&mut words, self.options, self.is_v6_only)?;
         let led = |name: &str| self.index(name).filter(|_| !BUILT_IN.contains(&name));
         targets::read(&mut words, self.is_v6_only, led, &mut statements)?;
-        self.chains[chain].rules.push(Rule { line, text, statements });
+        self.chains[chain].rules.push(Rule { line, text, statements, owner: None });
         self.rules += 1;
         check::rules(self.rules)
     }

@@ -10,8 +10,10 @@ mod check;
 pub mod condition;
 mod error;
 pub mod exactness;
+pub mod groups;
 mod interfaces;
 pub mod iptables;
+mod matches;
 pub mod nat;
 pub mod nft;
 pub mod options;
@@ -22,6 +24,7 @@ pub mod router;
 pub mod rule_set;
 mod scalars;
 pub mod snort;
+pub mod vpn;
 pub mod work;
 
 pub use error::{Lint, LintKind, Remark, RuleError, Skipped};
@@ -31,14 +34,16 @@ pub use scalars::Dscp;
 
 use rule_set::{Families, RuleSet};
 
-/// Reads a rule set in the language that it is written in: JSON as `nft -j list ruleset` writes it, which
-/// says itself which versions of IP it is about, or else what `iptables-save` writes, for `families`.
+/// Reads a rule set in the language that it is written in: JSON as `nft -j list ruleset` writes it or a policy between
+/// groups, which say themselves which versions of IP they are about, or else what `iptables-save` writes, for `families`.
 ///
 /// # Errors
-/// As [`nft::read`] and [`iptables::read`] say.
+/// As [`nft::read`], [`groups::read`] and [`iptables::read`] say.
 pub fn read(text: &str, families: Families, options: &ReadOptions) -> Result<RuleSet, RuleError> {
     if text.trim_start().starts_with('{') {
         nft::read(text, options)
+    } else if groups::is_policy(text) {
+        groups::read(text, options)
     } else {
         iptables::read(text, families, options)
     }

@@ -271,7 +271,7 @@ impl<'a> Reader<'a> {
             let Read { chain, line, text, statements } = read;
             match (statements, chain) {
                 (Ok(statements), Some(chain)) => {
-                    self.chains[chain].rules.push(Rule { line, text, statements });
+                    self.chains[chain].rules.push(Rule { line, text, statements, owner: None });
                 }
                 (Err(refusal), chain) if chain.is_none_or(|chain| met.contains(&chain)) => {
                     let may_skip =

@@ -4,7 +4,6 @@
 //! files: text in YAML or JSON comes in, a [`QosConfig`] or a [`RuleError`] goes out. Words are those of RFC 2474,
 //! RFC 2697 and RFC 2698.
 
-mod matches;
 #[cfg(test)]
 mod tests;
 mod words;

@@ -3,6 +3,7 @@
 use crate::nat::NatConfig;
 use crate::rule_set::RuleSet;
 use crate::snort::IdsRules;
+use crate::vpn::Selectors;
 
 /// Rules as they were read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,6 +14,8 @@ pub enum ReadRules {
     Inspection(IdsRules),
     /// Of a nat.
     Translation(NatConfig),
+    /// Of an end of a vpn.
+    Encryption(Selectors),
     /// None that an analysis would know.
     #[default]
     Opaque,

@@ -2,6 +2,7 @@
 
 use crate::condition::{Condition, Range, Subject, TupleCondition, are_in, values_of};
 use crate::error::{Lint, Remark, Skipped};
+use crate::groups::GroupNames;
 
 /// A chain's place among those of its rule set.
 pub type ChainIndex = usize;
@@ -19,6 +20,8 @@ pub struct RuleSet {
     pub skipped: Vec<Skipped>,
     /// What has no effect here.
     pub lints: Vec<Lint>,
+    /// What its writer calls addresses.
+    pub groups: GroupNames,
 }
 
 /// A chain that forwarded packets meet.
@@ -85,6 +88,17 @@ pub struct Rule {
     pub text: String,
     /// What it asks and does, in the order in which that happens.
     pub statements: Vec<Statement>,
+    /// Whose it is, where several tenants write into one policy.
+    pub owner: Option<Owner>,
+}
+
+/// Who wants a rule, and how much.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The tenant.
+    pub tenant: String,
+    /// Rules of a higher one come before it.
+    pub priority: u32,
 }
 
 /// A part of a rule. The first that does not hold ends the rule.
@@ -235,6 +249,22 @@ impl Rule {
             Statement::Verdict(verdict) => Some(*verdict),
             _ => None,
         })
+    }
+
+    /// What asks the same of packets on their way back, source and destination having changed places.
+    #[must_use]
+    pub fn mirrored(&self) -> Self {
+        let mut rule = self.clone();
+        for statement in &mut rule.statements {
+            let subjects = match statement {
+                Statement::Match(condition) => &mut condition.subjects,
+                Statement::MatchTuple(condition) => &mut condition.subjects,
+                Statement::Map(map) => &mut map.subjects,
+                _ => continue,
+            };
+            subjects.iter_mut().for_each(|subject| *subject = subject.mirrored());
+        }
+        rule
     }
 
     /// What it asks of single values of a packet; tuples and maps ask more.

@@ -50,6 +50,28 @@ fn decide(firewall: &mut Firewall, direction: Direction, shape: &Shape) -> (Verd
     (outcomes.verdicts()[0], outcomes)
 }
 
+/// A policy between groups is run as it is analysed: priorities decide, and both versions of IP meet it.
+#[test]
+fn a_policy_between_groups_decides_by_its_priorities() {
+    let text = "groups: {Tenant1: [10.0.0.0/24], Tenant2: [10.0.1.0/24, 'fd00::/8']}\nrules:\n\
+                - {match: {source: Tenant1, destination: Tenant2}, action: accept}\n\
+                - {priority: 5, match: {protocol: tcp, destination_port: 23}, action: drop}\n\
+                - {match: {protocol: tcp, destination: Tenant2}, action: drop}\n";
+    let options = ReadOptions { file: "tenants.yaml".into(), ..ReadOptions::default() };
+    let set = catena_rules::read(text, Families::V4, &options).unwrap();
+    let mut firewall = Firewall::new(&[set]).unwrap();
+    let mut verdict = |shape: &Shape| decide(&mut firewall, Direction::Forward, shape).0;
+    let web = shape();
+    assert_eq!(verdict(&web), Verdict::Pass);
+    let telnet = Shape { ports: (40_000, 23), ..web.clone() };
+    assert_eq!(verdict(&telnet), Verdict::Drop(DropCause::Rule(0)));
+    let ends = ("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap());
+    assert_eq!(verdict(&Shape { ends, ..web.clone() }), Verdict::Drop(DropCause::Rule(3)));
+    let ends = ("10.0.9.1".parse().unwrap(), "10.0.9.2".parse().unwrap());
+    assert_eq!(verdict(&Shape { ends, ..web }), Verdict::Pass);
+    assert!(firewall.rule_in_words(0).unwrap().contains("tenants.yaml line 4, {priority: 5"));
+}
+
 /// Rules with their counts, in words.
 fn counts(firewall: &Firewall) -> Vec<(String, u64)> {
     let mut counts = Vec::new();

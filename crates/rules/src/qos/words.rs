@@ -1,12 +1,12 @@
 //! Classes as they are written, and what each must hold by itself. Knows words and bounds; refuses to know the
 //! other classes.
 
-use super::matches::MatchText;
 use super::{
     BUCKET_BYTES_MAX, ColourAction, Meter, NAME_BYTES_MAX, Policing, Precolours, QosClass,
     RATE_MAX, Rate, Shaping, Treatment,
 };
 use crate::condition::Condition;
+use crate::matches::MatchText;
 use crate::scalars::{Dscp, Listed, Word, optional_word, word};
 use catena_model::limits::{FUNCTION_HELD_BYTES_MAX, QOS_MATCHES_MAX};
 use serde::Deserialize;

@@ -1,23 +1,24 @@
-//! What a class asks of packets, as it is written, made into rows of conditions. Knows that addresses of IPv4 and of
-//! IPv6 never meet; refuses to know what is done with a class.
+//! What a class, a rule between groups or a selector asks of packets, as it is written, made into rows of conditions.
+//! Knows that addresses of IPv4 and of IPv6 never meet; refuses to know what follows.
 
 use crate::condition::{Condition, Range, Subject, Test};
 use crate::options::Side;
-use crate::scalars::{Dscp, Listed, ProtocolNumber};
+use crate::scalars::{Dscp, Listed, ProtocolNumber, Word};
 use catena_wire::field::Field;
 use catena_wire::scalar::{IpProtocol, PortRange};
 use ipnet::IpNet;
 use serde::Deserialize;
 use std::net::Ipv6Addr;
 
-/// A match as it is written: a packet must meet each key that is there, by one of its values.
+/// A match as it is written: a packet must meet each key that is there, by one of its values. Its ends are prefixes, or
+/// what stands for them.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct MatchText {
+#[serde(deny_unknown_fields, bound(deserialize = "N: Word"))]
+pub(crate) struct MatchText<N = IpNet> {
     version: Option<u8>,
     direction: Option<DirectionWord>,
-    source: Option<Listed<IpNet>>,
-    destination: Option<Listed<IpNet>>,
+    source: Option<Listed<N>>,
+    destination: Option<Listed<N>>,
     protocol: Option<Listed<ProtocolNumber>>,
     source_port: Option<Listed<PortRange>>,
     destination_port: Option<Listed<PortRange>>,
@@ -31,9 +32,35 @@ enum DirectionWord {
     Backward,
 }
 
+impl<N> MatchText<N> {
+    /// The same with prefixes in the place of what stands for them.
+    pub(crate) fn resolved(
+        self,
+        nets: impl Fn(&N) -> Result<Vec<IpNet>, String>,
+    ) -> Result<MatchText, String> {
+        let all = |ends: Option<Listed<N>>| {
+            let Some(Listed(ends)) = ends else { return Ok(None) };
+            let nets: Result<Vec<Vec<IpNet>>, String> = ends.iter().map(&nets).collect();
+            nets.map(|nets| Some(Listed(nets.concat())))
+        };
+        let Self { version, direction, protocol, source_port, destination_port, dscp, .. } = self;
+        let (source, destination) = (all(self.source)?, all(self.destination)?);
+        Ok(MatchText {
+            version,
+            direction,
+            source,
+            destination,
+            protocol,
+            source_port,
+            destination_port,
+            dscp,
+        })
+    }
+}
+
 impl MatchText {
     /// A row for each version of IP whose packets can meet it; one for both where it asks for no addresses.
-    pub(super) fn rows(self) -> Result<Vec<Vec<Condition>>, String> {
+    pub(crate) fn rows(self) -> Result<Vec<Vec<Condition>>, String> {
         let of_both = self.of_both()?;
         let asked = [
             (Field::Source, self.source.as_ref()),
