@@ -12,11 +12,12 @@ mod merge;
 pub mod openflow;
 mod rule_sets;
 mod sweep;
+mod tenants;
 #[cfg(test)]
 mod tests;
 
 pub use chains::ChainFunction;
-pub use finding::{Finding, FindingKind, Severity, Site};
+pub use finding::{Finding, FindingKind, Severity, Site, Way};
 
 use bdd::TooLarge;
 use catena_rules::ReadRules;
@@ -67,22 +68,40 @@ pub fn analyse_rules(rules: &ReadRules) -> Result<Analysis, AnalysisError> {
             analysis.findings.extend(skipped.map(|one| rule_sets::skipped(&rules.file, one)));
             analysis.rules = rules.rules.len();
         }
+        ReadRules::Encryption(selectors) => {
+            analysis.rules = selectors.encrypts.len() + selectors.decrypts.len();
+        }
         ReadRules::Translation(_) | ReadRules::Opaque => {}
     }
     Ok(analysis)
 }
 
-/// What is wrong with the order of a chain's functions, as packets meet them on the way forward.
+/// What is wrong with the order of a chain's functions, as packets meet them on the way forward and, of a symmetric one,
+/// on the way back.
 ///
 /// # Errors
 /// When their rules are too many and too different.
 pub fn analyse_chain(
     name: &str,
     functions: &[ChainFunction<'_>],
+    is_symmetric: bool,
+) -> Result<Vec<Finding>, AnalysisError> {
+    let mut findings = analyse_way(name, functions, Way::Forth)?;
+    if is_symmetric {
+        let back: Vec<ChainFunction<'_>> = functions.iter().rev().cloned().collect();
+        findings.extend(analyse_way(name, &back, Way::Back)?);
+    }
+    Ok(findings)
+}
+
+fn analyse_way(
+    name: &str,
+    functions: &[ChainFunction<'_>],
+    way: Way,
 ) -> Result<Vec<Finding>, AnalysisError> {
     let mut findings: Vec<Finding> = Vec::new();
     for is_v6 in [false, true] {
-        let found = chains::analyse(functions, is_v6);
+        let found = chains::analyse(functions, way, is_v6);
         let found =
             found.map_err(|source| AnalysisError { whose: format!("the chain {name}"), source })?;
         for finding in found {
@@ -160,6 +179,10 @@ fn cubes(rules: &ReadRules, is_v6: bool) -> Option<Vec<Cubes>> {
         }
         ReadRules::Inspection(rules) => {
             Some(rules.rules.iter().map(|rule| sweep::of_ids_rule(rule, is_v6)).collect())
+        }
+        ReadRules::Encryption(selectors) => {
+            let rules = selectors.encrypts.iter().chain(&selectors.decrypts);
+            Some(rules.map(|rule| sweep::of_rule(rule, is_v6)).collect())
         }
         ReadRules::Translation(_) | ReadRules::Opaque => None,
     }

@@ -1,23 +1,24 @@
 //! What the rules of a chain's functions say together: who looks at what another one drops, and who names addresses
 //! that packets no longer have there.
 //!
-//! Knows the order of functions, on the way forward. Refuses to change it.
+//! Knows the order of functions on one way. Refuses to change it.
+
+mod blind;
 
 use super::bdd::{Set, TooLarge};
 use super::decision::{AllStand, Walk, subjects, walk};
-use super::finding::{Finding, FindingKind, Site};
+use super::finding::{Finding, FindingKind, Site, Way};
 use super::headers::Headers;
+use super::rule_sets::TOLD_MAX;
 use catena_model::profile::{FieldSet, Profile, StateScope};
-use catena_rules::ReadRules;
 use catena_rules::condition::{Range, Subject, Test};
 use catena_rules::nat::NatConfig;
 use catena_rules::rule_set::{RuleSet, Verdict};
 use catena_rules::snort::{Action, Ends, IdsRule, IdsRules, Protocol};
+use catena_rules::{ReadRules, Side};
 use catena_wire::field::Field;
+use ipnet::Ipv4Net;
 use std::collections::BTreeSet;
-
-/// Rules that are told of for one finding.
-const TOLD_MAX: usize = 4;
 
 /// A function of a chain.
 #[derive(Clone, Debug)]
@@ -30,17 +31,31 @@ pub struct ChainFunction<'r> {
     pub profile: Profile,
 }
 
-/// Looks through a chain, for one version of IP.
+/// Looks through a chain, its functions in the order in which packets of a way meet them, for one version of IP.
 pub(super) fn analyse(
     functions: &[ChainFunction<'_>],
+    way: Way,
     is_v6: bool,
 ) -> Result<Vec<Finding>, TooLarge> {
     let mut asked = BTreeSet::new();
-    for set in functions.iter().flat_map(|function| sets(function.rules)) {
-        asked.extend(subjects(set));
+    for function in functions {
+        asked.extend(sets(function.rules).iter().flat_map(subjects));
+        if let ReadRules::Encryption(selectors) = function.rules {
+            asked.extend(selectors.subjects());
+        }
     }
     let mut headers = Headers::new(is_v6, &asked)?;
-    let mut findings = Vec::new();
+    headers.limit_to(match way {
+        Way::Forth => Side::In,
+        Way::Back => Side::Out,
+    })?;
+    for function in functions {
+        sets(function.rules).iter().for_each(|set| headers.name(&set.groups));
+        if let ReadRules::Encryption(selectors) = function.rules {
+            headers.name(&selectors.groups);
+        }
+    }
+    let mut findings = blind::inspections(functions, way, &mut headers)?;
     for (at, function) in functions.iter().enumerate() {
         // What gets copies drops nothing of the chain.
         let filters = if function.profile.drops { sets(function.rules) } else { &[] };
@@ -49,7 +64,7 @@ pub(super) fn analyse(
             let ended = walk.decide(&mut headers, &mut AllStand)?.ended(&mut headers)?;
             let ended = headers.bdd.and(ended, headers.universe())?;
             let reads = function.profile.reads;
-            let filter = Filter { name: function.name, reads, walk: &walk, ended };
+            let filter = Filter { name: function.name, way, reads, walk: &walk, ended };
             // From behind, as far as packets are still as they came.
             let before = functions.get(..at).unwrap_or_default();
             for other in before.iter().rev() {
@@ -72,6 +87,7 @@ pub(super) fn analyse(
 /// A firewall's rules, and the packets that end there.
 struct Filter<'f> {
     name: &'f str,
+    way: Way,
     reads: FieldSet,
     walk: &'f Walk<'f>,
     ended: Set,
@@ -126,15 +142,16 @@ fn inspected(
     let told = headers.in_words(class);
     Ok(Some(Finding {
         kind: FindingKind::InspectedThenDropped,
+        way: Some(filter.way),
         site: Site { file: rules.file.clone(), line },
-        what: format!(
+        what: filter.way.tell(format!(
             "{name} looks for attacks in packets that {} drops behind it, by {} of its {} rules",
             filter.name,
             lines.len(),
             rules.rules.len()
-        ),
+        )),
         advice: format!(
-            "with {} before {name}, it has less to do; it then tells no more of attacks in what is dropped",
+            "with {} before {name} on that way, it has less to do; it then tells no more of attacks in what is dropped",
             filter.name
         ),
         class: told,
@@ -197,14 +214,24 @@ fn translated(
     filter: &Filter<'_>,
     headers: &mut Headers,
 ) -> Result<Vec<Finding>, TooLarge> {
-    let prefixes = config.sources().map(|(inside, _)| inside);
-    let own = config.one_to_one.iter().map(|one| one.inside.into());
-    let ranges = prefixes.chain(own).map(|prefix| Range {
-        first: prefix.network().to_bits().into(),
-        last: prefix.broadcast().to_bits().into(),
+    // On the way back packets have left the outside addresses behind.
+    let (field, nets, told) = match filter.way {
+        Way::Forth => (
+            Field::Source,
+            inside(config),
+            "no packet on its way out comes from the inside addresses",
+        ),
+        Way::Back => (
+            Field::Destination,
+            outside(config),
+            "no packet on its way in goes to the outside addresses",
+        ),
+    };
+    let ranges = nets.into_iter().map(|net| Range {
+        first: net.network().to_bits().into(),
+        last: net.broadcast().to_bits().into(),
     });
-    let inside = Test::among(ranges.collect());
-    let named = headers.values(Subject::Field(Field::Source), &inside)?;
+    let named = headers.values(Subject::Field(field), &Test::among(ranges.collect()))?;
     let mut findings = Vec::new();
     for (place, seen) in &filter.walk.seen {
         if seen.taken.is_empty() || !headers.bdd.minus(seen.taken, named)?.is_empty() {
@@ -213,17 +240,34 @@ fn translated(
         let rule = &filter.walk.set.chains[place.0].rules[place.1];
         findings.push(Finding {
             kind: FindingKind::TranslatedBefore,
+            way: Some(filter.way),
             site: Site { file: filter.walk.set.file.clone(), line: rule.line },
-            what: format!(
-                "{} stands behind {name}, where no packet on its way out comes from the inside addresses that it asks for: {}",
+            what: filter.way.tell(format!(
+                "{} stands behind {name}, where {told} that it asks for: {}",
                 filter.name, rule.text
+            )),
+            advice: format!(
+                "put {} before {name} on that way, or name the addresses that packets have there",
+                filter.name
             ),
-            advice: format!("put {} before {name}, or name the outside addresses", filter.name),
             class: headers.in_words(seen.taken),
             others: Vec::new(),
         });
     }
     Ok(findings)
+}
+
+/// Addresses that a nat takes from packets on their way out.
+fn inside(config: &NatConfig) -> Vec<Ipv4Net> {
+    let own = config.one_to_one.iter().map(|one| one.inside.into());
+    config.sources().map(|(inside, _)| inside).chain(own).collect()
+}
+
+/// Those that it takes from packets on their way in.
+fn outside(config: &NatConfig) -> Vec<Ipv4Net> {
+    let shared = config.sources().flat_map(|(_, outside)| outside).copied();
+    let own = config.one_to_one.iter().map(|one| one.outside.into());
+    shared.chain(config.dnat.iter().map(|one| one.to.into())).chain(own).collect()
 }
 
 /// Drops that nothing before the firewall would miss.
@@ -246,13 +290,14 @@ fn early(
     }
     Some(Finding {
         kind: FindingKind::EarlyDrop,
+        way: Some(filter.way),
         site: Site { file: filter.walk.set.file.clone(), line: 0 },
-        what: format!(
+        what: filter.way.tell(format!(
             "what {} drops passes {} functions before it, which at most count it",
             filter.name,
             before.len()
-        ),
-        advice: format!("put {} first", filter.name),
+        )),
+        advice: format!("put {} first on that way", filter.name),
         class: headers.in_words(filter.ended),
         others: Vec::new(),
     })

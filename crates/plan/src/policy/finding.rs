@@ -45,6 +45,8 @@ pub enum FindingKind {
     Impossible,
     /// Rules behind it do the same with what a rule takes.
     Redundant,
+    /// Rules of two tenants and of one priority want different things of the same packets.
+    TenantConflict,
     /// Two rules that one could say.
     Mergeable,
     /// Nothing leads to a chain with rules.
@@ -53,6 +55,8 @@ pub enum FindingKind {
     NoEffect,
     /// An ids looks at what a firewall behind it drops.
     InspectedThenDropped,
+    /// An ids looks for attacks in what is encrypted there.
+    BlindInspection,
     /// A firewall behind a nat names addresses that packets no longer have there.
     TranslatedBefore,
     /// A firewall's drops could be made where packets enter the chain.
@@ -64,7 +68,7 @@ impl FindingKind {
     #[must_use]
     pub const fn severity(self) -> Severity {
         match self {
-            Self::Contradicted => Severity::Error,
+            Self::Contradicted | Self::TenantConflict | Self::BlindInspection => Severity::Error,
             Self::Shadowed
             | Self::TranslatedBefore
             | Self::Impossible
@@ -77,11 +81,34 @@ impl FindingKind {
     }
 }
 
+/// A way of packets through a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// From its source on.
+    Forth,
+    /// Of the answers, through the same functions from the last to the first.
+    Back,
+}
+
+impl Way {
+    /// What is told of functions on it, in words.
+    pub(super) fn tell(self, what: String) -> String {
+        match self {
+            Self::Forth => what,
+            Self::Back => format!("on the way back, {what}"),
+        }
+    }
+}
+
 /// Something that whoever wrote the rules should know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Which kind it is of.
     pub kind: FindingKind,
+    /// On which way through a chain; none: it is about one function's rules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub way: Option<Way>,
     /// Where.
     #[serde(flatten)]
     pub site: Site,

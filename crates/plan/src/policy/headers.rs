@@ -4,9 +4,12 @@
 //! there) is a variable of its own, so that what is concluded holds whatever it is.
 
 use super::bdd::{Bdd, Set, TooLarge, VISITS_MAX};
+use catena_rules::Side;
 use catena_rules::condition::{Condition, ConnectionState, Range, Subject, Test, TupleCondition};
+use catena_rules::groups::GroupNames;
 use catena_rules::rule_set::Limit;
 use catena_wire::field::Field;
+use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -37,6 +40,10 @@ pub(crate) struct Headers {
     visits: usize,
     /// What can be: of all assignments, those of packets.
     universe: Set,
+    /// Are these packets of one side alone?
+    is_limited: bool,
+    /// What addresses are called.
+    groups: GroupNames,
 }
 
 /// What a packet may have or not.
@@ -73,6 +80,8 @@ impl Headers {
             variables: 0,
             visits: 0,
             universe: Set::ALL,
+            is_limited: false,
+            groups: GroupNames::new(),
         };
         let asked: BTreeSet<Subject> = subjects.iter().map(|subject| home(*subject).0).collect();
         let first = FIRST.into_iter();
@@ -90,6 +99,19 @@ impl Headers {
     pub(crate) fn visit(&mut self) -> Result<(), TooLarge> {
         self.visits += 1;
         if self.visits > VISITS_MAX { Err(TooLarge) } else { Ok(()) }
+    }
+
+    /// Takes note of what addresses are called.
+    pub(crate) fn name(&mut self, groups: &GroupNames) {
+        self.groups.extend(groups.iter().map(|(net, name)| (*net, name.clone())));
+    }
+
+    /// Leaves only packets that came in at a side, of which no words are made any more.
+    pub(crate) fn limit_to(&mut self, side: Side) -> Result<(), TooLarge> {
+        let came_in = self.values(Subject::CameIn, &Test::equals(side.number()))?;
+        self.universe = self.bdd.and(self.universe, came_in)?;
+        self.is_limited = true;
+        Ok(())
     }
 
     /// All packets.
@@ -311,8 +333,10 @@ impl Headers {
     pub(crate) fn in_words(&mut self, packets: Set) -> Option<String> {
         let mut packets = self.bdd.and(packets, self.universe).ok()?;
         // What packets have, and whether tokens are there, is not said.
-        let unsaid: Vec<u32> =
+        let mut unsaid: Vec<u32> =
             self.presences.values().chain(self.limits.values()).copied().collect();
+        let side = self.blocks.get(&Subject::CameIn).filter(|_| self.is_limited);
+        unsaid.extend(side.map(|block| block.first));
         for variable in unsaid {
             let [without, with] =
                 [false, true].map(|is_there| self.bdd.fixed(packets, variable, is_there));
@@ -353,7 +377,7 @@ impl Headers {
                 }
             }
             if mask != 0 {
-                words.push(part_in_words(*subject, block.bits, mask, value));
+                words.push(part_in_words(*subject, block.bits, (mask, value), &self.groups));
             }
         }
         if words.is_empty() {
@@ -364,7 +388,12 @@ impl Headers {
 }
 
 /// What is said of one subject.
-fn part_in_words(subject: Subject, bits: u32, mask: u128, value: u128) -> String {
+fn part_in_words(
+    subject: Subject,
+    bits: u32,
+    (mask, value): (u128, u128),
+    groups: &GroupNames,
+) -> String {
     let all = u128::MAX >> (128 - bits);
     let free = !mask & all;
     let is_prefix = free.wrapping_add(1) & free == 0;
@@ -381,14 +410,16 @@ fn part_in_words(subject: Subject, bits: u32, mask: u128, value: u128) -> String
             other => format!("protocol {other}"),
         },
         Subject::Field(Field::Source | Field::Destination) if is_prefix => {
-            let length = bits - free.count_ones();
             let address = match bits {
                 32 => IpAddr::from(Ipv4Addr::from(u32::try_from(value).unwrap_or_default())),
                 _ => IpAddr::from(Ipv6Addr::from(value)),
             };
-            match length == bits {
-                true => format!("{name} {address}"),
-                false => format!("{name} {address}/{length}"),
+            let length = u8::try_from(bits - free.count_ones()).unwrap_or_default();
+            let group = IpNet::new(address, length).ok().and_then(|net| groups.get(&net));
+            let group = group.map_or_else(String::new, |group| format!(" ({group})"));
+            match free == 0 {
+                true => format!("{name} {address}{group}"),
+                false => format!("{name} {address}/{length}{group}"),
             }
         }
         _ if free == 0 => format!("{name} {value}"),

@@ -7,12 +7,13 @@ use super::decision::{Decision, Judge, RulePlace, Seen, Walk, own, shared, subje
 use super::finding::{Finding, FindingKind, Site};
 use super::headers::Headers;
 use super::merge::mergeable;
+use super::tenants;
 use catena_rules::rule_set::{ChainIndex, Rule, RuleSet, Verdict};
 use catena_rules::{Lint, LintKind, Skipped};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rules that are told of as those that take a shadowed one's packets.
-const TOLD_MAX: usize = 4;
+pub(super) const TOLD_MAX: usize = 4;
 /// Shadowed rules of which it is told who takes their packets: each is held against all rules before it.
 const EXPLAINED_MAX: usize = 256;
 
@@ -35,6 +36,7 @@ pub(crate) fn analyse(set: &RuleSet) -> Result<Analysed, TooLarge> {
     for is_v6 in [false, true] {
         if set.bases.iter().any(|base| base.families.has(is_v6)) {
             let mut headers = Headers::new(is_v6, &subjects(set))?;
+            headers.name(&set.groups);
             let walk = walk(set, is_v6, &mut headers)?;
             versions.push(Version { headers, walk });
         }
@@ -63,11 +65,16 @@ pub(crate) fn analyse(set: &RuleSet) -> Result<Analysed, TooLarge> {
         findings.push(of_needless(*place, &mut versions, served.contains(place), is_explained)?);
     }
     findings.extend(merges(&mut versions, &needless)?);
+    for Version { headers, walk } in &mut versions {
+        findings.extend(tenants::conflicts(walk, headers)?);
+    }
     let met = versions.iter().flat_map(|version| version.walk.seen.keys().copied()).collect();
     findings.extend(unreached(set, &met));
     findings.extend(set.lints.iter().map(|one| lint(&set.file, one)));
     findings.extend(set.skipped.iter().map(|one| skipped(&set.file, one)));
     findings.sort_by_key(|finding| (finding.site.line, finding.kind));
+    // Both versions tell of the same rules.
+    findings.dedup_by(|a, b| (a.kind, &a.site, &a.what) == (b.kind, &b.site, &b.what));
     Ok(Analysed { findings, needless })
 }
 
@@ -193,7 +200,7 @@ fn of_needless(
     };
     let site = Site { file: file.unwrap_or_default(), line };
     let others = others.into_iter().take(TOLD_MAX).collect();
-    Ok(Finding { kind, site, what, advice: advice.to_owned(), class, others })
+    Ok(Finding { kind, way: None, site, what, advice: advice.to_owned(), class, others })
 }
 
 fn named(sites: &[Site]) -> String {
@@ -246,6 +253,7 @@ fn merges(
     let site = |place: RulePlace| Site { file: set.file.clone(), line: rule_at(set, place).line };
     let told = common.into_iter().flatten().map(|(second, first)| Finding {
         kind: FindingKind::Mergeable,
+        way: None,
         site: site(second),
         what: format!(
             "line {} could take its packets as well: {}",
@@ -279,7 +287,8 @@ pub(super) fn skipped(file: &str, skipped: &Skipped) -> Finding {
 
 fn no_effect(site: Site, what: String, advice: &str) -> Finding {
     let kind = FindingKind::NoEffect;
-    Finding { kind, site, what, advice: advice.to_owned(), class: None, others: Vec::new() }
+    let advice = advice.to_owned();
+    Finding { kind, way: None, site, what, advice, class: None, others: Vec::new() }
 }
 
 /// Chains with rules that nothing leads to. Of those that are for the host itself it was told when they were read, and
@@ -308,6 +317,7 @@ fn unreached<'s>(
     });
     unmet.map(|(_, chain)| Finding {
         kind: FindingKind::Unreached,
+        way: None,
         site: Site { file: set.file.clone(), line: chain.line },
         what: format!(
             "no forwarded packet comes to the chain {}, which has {} rules",

@@ -1,6 +1,7 @@
 //! Rules against a reader of one packet after the other, and what is told of them.
 
 mod chains;
+mod groups;
 
 use super::analyse_rules;
 use super::bdd::Set;

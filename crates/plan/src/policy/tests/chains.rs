@@ -1,15 +1,16 @@
 //! What rules of several functions say together.
 
-use super::super::finding::{Finding, FindingKind};
+use super::super::finding::{Finding, FindingKind, Way};
 use super::super::{ChainFunction, OverlappingRules, analyse_chain, overlaps};
 use super::read;
 use catena_model::profile::{FieldSet, Profile};
-use catena_rules::ReadRules;
 use catena_rules::options::ReadOptions;
+use catena_rules::rule_set::Families;
+use catena_rules::{ReadRules, Side, iptables};
 use catena_wire::field::Field;
 
 /// What is read of an ids and a nat.
-fn inspection(text: &str) -> ReadRules {
+pub(super) fn inspection(text: &str) -> ReadRules {
     let options = ReadOptions { file: "web.rules".into(), ..ReadOptions::default() };
     ReadRules::Inspection(
         catena_rules::snort::read(text, &std::collections::BTreeMap::new(), &options)
@@ -21,12 +22,20 @@ fn translation(text: &str) -> ReadRules {
     ReadRules::Translation(catena_rules::nat::read(text, "nat.yaml").expect("configuration"))
 }
 
-fn of_chain(functions: &[(&str, &ReadRules, Profile)]) -> Vec<Finding> {
+pub(super) fn of_chain(functions: &[(&str, &ReadRules, Profile)]) -> Vec<Finding> {
+    of_ways(functions, false)
+}
+
+/// Of a symmetric chain what is wrong on the way back, too.
+pub(super) fn of_ways(
+    functions: &[(&str, &ReadRules, Profile)],
+    is_symmetric: bool,
+) -> Vec<Finding> {
     let functions: Vec<ChainFunction<'_>> = functions
         .iter()
         .map(|(name, rules, profile)| ChainFunction { name, rules, profile: *profile })
         .collect();
-    analyse_chain("web", &functions).expect("small")
+    analyse_chain("web", &functions, is_symmetric).expect("small")
 }
 
 /// The second anomaly of the paper's Table I: alerts about what a firewall behind would drop.
@@ -105,6 +114,51 @@ fn drops_behind_functions_without_a_trace_could_be_made_before_them() {
     assert_eq!(of_chain(&[("marks", &plain, marks), ("edge", &edge, reads)]), []);
     // A firewall that gets copies drops nothing.
     assert_eq!(of_chain(&[("work", &plain, counts), ("edge", &edge, counts)]), []);
+}
+
+/// On their way back packets meet functions from the last to the first, come in by the other side, and have left the
+/// outside addresses of a nat behind.
+#[test]
+fn chains_are_looked_through_on_their_way_back() {
+    let (drops, looks) = (
+        Profile { drops: true, ..Profile::IDENTITY },
+        Profile { has_effects: true, effects_are_sums: false, ..Profile::IDENTITY },
+    );
+    let told = |found: &[Finding]| -> Vec<(FindingKind, Option<Way>, u32)> {
+        found.iter().map(|finding| (finding.kind, finding.way, finding.site.line)).collect()
+    };
+    let ids = inspection("alert tcp any any -> any any (content:\"x\"; sid:1;)\n");
+    let edge = ReadRules::Filter(vec![read("-A FORWARD -p tcp -m tcp --sport 80 -j DROP")]);
+    let chain = [("edge", &edge, drops), ("ids", &ids, looks)];
+    assert_eq!(of_chain(&chain), []);
+    let found = of_ways(&chain, true);
+    assert_eq!(told(&found), [(FindingKind::InspectedThenDropped, Some(Way::Back), 1)]);
+    assert!(found[0].what.starts_with("on the way back, ids looks for"), "{}", found[0].what);
+    assert_eq!(found[0].class.as_deref(), Some("tcp, l4.sport 80"));
+
+    // What comes in by one side is on one way.
+    let options = ReadOptions {
+        file: "edge.iptables".into(),
+        interfaces: [("eth1".to_owned(), Side::In)].into(),
+        ..ReadOptions::default()
+    };
+    let text = "*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -i eth1 -p tcp -j DROP\nCOMMIT\n";
+    let edge = iptables::read(text, Families::V4, &options).expect("rules");
+    let edge = ReadRules::Filter(vec![edge]);
+    assert_eq!(of_ways(&[("edge", &edge, drops), ("ids", &ids, looks)], true), []);
+    let found = of_ways(&[("ids", &ids, looks), ("edge", &edge, drops)], true);
+    assert_eq!(told(&found), [(FindingKind::InspectedThenDropped, Some(Way::Forth), 1)]);
+    assert_eq!(found[0].class.as_deref(), Some("tcp"));
+
+    let edge = ReadRules::Filter(vec![read(
+        "-A FORWARD -d 203.0.113.4/32 -p udp -j DROP\n-A FORWARD -d 10.0.0.0/8 -j DROP",
+    )]);
+    let nat = translation("{masquerade: [10.0.0.0/16], pool: [203.0.113.4]}");
+    let ends = FieldSet::EMPTY.with(Field::Source).with(Field::Destination);
+    let writes = Profile { writes: ends, ..Profile::IDENTITY };
+    let chain = [("edge", &edge, Profile { reads: ends, ..drops }), ("nat", &nat, writes)];
+    let found = of_ways(&chain, true);
+    assert_eq!(told(&found), [(FindingKind::TranslatedBefore, Some(Way::Back), 5)]);
 }
 
 #[test]
