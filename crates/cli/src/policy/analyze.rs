@@ -2,15 +2,14 @@
 //! refuses to judge.
 
 use super::members;
-use super::reading::{self, ReadingArguments, refused};
+use super::reading::{self, ReadingArguments, named_file, refused};
 use crate::failure::Failure;
 use crate::nf_ids::named_value;
 use crate::output::{Format, say, tell};
-use catena_model::profile::Profile;
 use catena_plan::policy::{
     Analysis, ChainFunction, Finding, Severity, analyse_chain, analyse_rules, overlaps,
 };
-use catena_rules::{ReadRules, snort};
+use catena_rules::{ReadRules, snort, vpn};
 use clap::Args;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,13 +17,20 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(crate) struct AnalyzeArguments {
-    /// Files with rules: as `iptables-save` or `nft -j list ruleset` writes them, or, ending in `.rules`, of Snort and
-    /// Suricata. They are taken for a chain of functions in this order.
+    /// Files with rules: as `iptables-save` or `nft -j list ruleset` writes them; ending in `.rules`, of Snort and
+    /// Suricata; policies between groups; or selectors of a vpn. They are taken for a chain of functions in this order.
     #[arg(required_unless_present = "file", conflicts_with = "file", value_name = "FILE")]
     rules: Vec<PathBuf>,
     /// A document, in YAML or JSON, whose functions and chains are looked through; `-` is standard input.
     #[arg(short, long, value_name = "DOCUMENT")]
     file: Option<PathBuf>,
+    /// Rules of a function of the document that others run, such as an openvpn, in a file as above; may be given several
+    /// times.
+    #[arg(long = "rules", value_name = "FUNCTION=FILE", value_parser = named_file, requires = "file")]
+    foreign: Vec<(String, PathBuf)>,
+    /// What is wrong on the way back of the files is told, too; of a document, it is of its symmetric chains.
+    #[arg(long, conflicts_with = "file")]
+    symmetric: bool,
     #[command(flatten)]
     reading: ReadingArguments,
     /// A variable that rules of an ids name, such as HOME_NET; may be given several times.
@@ -83,7 +89,7 @@ impl AnalyzeArguments {
 
     pub(super) fn report(&self) -> Result<Report, Failure> {
         let subject = match &self.file {
-            Some(file) => members::with_rules(file)?,
+            Some(file) => members::with_rules(file, &self.foreign()?)?,
             None => self.files()?,
         };
         let (mut findings, mut functions, mut met) = (Vec::new(), BTreeMap::new(), Vec::new());
@@ -107,7 +113,7 @@ impl AnalyzeArguments {
             if self.output != Format::Table {
                 met.extend(overlaps_of(&chain.name, &members));
             }
-            let found = analyse_chain(&chain.name, &members)?;
+            let found = analyse_chain(&chain.name, &members, chain.is_symmetric)?;
             findings.extend(found.into_iter().map(|finding| told(&chain.name, finding)));
         }
         findings.sort_by_key(|told| told.severity);
@@ -120,30 +126,34 @@ impl AnalyzeArguments {
         let mut chain = Vec::new();
         for file in &self.rules {
             let name = file.display().to_string();
-            let text = reading::text(file)?;
-            let rules = self.read(file, &name, &text)?;
-            // None of these rewrites a packet, and all leave traces.
-            let drops = matches!(rules, ReadRules::Filter(_));
-            let profile =
-                Profile { has_effects: true, effects_are_sums: false, drops, ..Profile::IDENTITY };
-            chain.push((name.clone(), profile));
+            let rules = self.read(file)?;
+            chain.push((name.clone(), members::profile_of(&rules)));
             functions.insert(name, rules);
         }
-        let name = "these files".to_owned();
-        Ok(members::Subject {
-            functions,
-            chains: vec![members::RuledChain { name, functions: chain }],
-        })
+        let (name, is_symmetric) = ("these files".to_owned(), self.symmetric);
+        let chain = members::RuledChain { name, functions: chain, is_symmetric };
+        Ok(members::Subject { functions, chains: vec![chain] })
     }
 
-    fn read(&self, file: &Path, name: &str, text: &str) -> Result<ReadRules, Failure> {
+    /// Rules of functions that others run.
+    fn foreign(&self) -> Result<BTreeMap<String, ReadRules>, Failure> {
+        let read = |(name, file): &(String, PathBuf)| Ok((name.clone(), self.read(file)?));
+        self.foreign.iter().map(read).collect()
+    }
+
+    fn read(&self, file: &Path) -> Result<ReadRules, Failure> {
+        let (name, text) = (file.display().to_string(), reading::text(file)?);
+        let options = self.reading.options(&name);
         if file.extension().is_some_and(|ending| ending == "rules") {
             let variables = self.variables.iter().cloned().collect();
-            let options = self.reading.options(name);
-            let rules = snort::read(text, &variables, &options).map_err(|error| refused(&error))?;
-            return Ok(ReadRules::Inspection(rules));
+            let rules = snort::read(&text, &variables, &options);
+            return rules.map(ReadRules::Inspection).map_err(|error| refused(&error));
         }
-        Ok(ReadRules::Filter(vec![self.reading.rule_set(name, text)?]))
+        if vpn::has_selectors(&text) {
+            let selectors = vpn::read(&text, &options);
+            return selectors.map(ReadRules::Encryption).map_err(|error| refused(&error));
+        }
+        Ok(ReadRules::Filter(vec![self.reading.rule_set(&name, &text)?]))
     }
 }
 

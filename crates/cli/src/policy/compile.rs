@@ -9,6 +9,7 @@ use catena_plan::policy::openflow::{CompiledFlows, SwitchSides, TABLE_UNSAID, co
 use catena_rules::ReadRules;
 use catena_rules::rule_set::RuleSet;
 use clap::{Args, ValueEnum};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -74,7 +75,7 @@ impl CompileArguments {
 
     /// The rules of a document's firewall.
     fn of_document(&self, file: &Path) -> Result<Vec<RuleSet>, Failure> {
-        let functions = members::with_rules(file)?.functions.into_iter();
+        let functions = members::with_rules(file, &BTreeMap::new())?.functions.into_iter();
         let is_named = |name: &String| self.function.as_ref().is_none_or(|wanted| wanted == name);
         let firewalls = functions.filter_map(|(name, rules)| match rules {
             ReadRules::Filter(sets) if is_named(&name) => Some((name, sets)),

@@ -2,7 +2,7 @@
 
 use crate::document::Written;
 use crate::failure::Failure;
-use catena_client::deploy::{ChainStep, Direction, FunctionDocument};
+use catena_client::deploy::{ChainStep, Direction, Document, FunctionDocument};
 use catena_model::bundle::Configuration;
 use catena_model::profile::{FieldSet, Profile};
 use catena_model::resource::FunctionTemplate;
@@ -93,13 +93,19 @@ pub(super) struct Subject {
 pub(super) struct RuledChain {
     pub(super) name: String,
     pub(super) functions: Vec<(String, Profile)>,
+    pub(super) is_symmetric: bool,
 }
 
-/// The functions of a document with their rules, and its chains.
-pub(super) fn with_rules(file: &Path) -> Result<Subject, Failure> {
+/// The functions of a document with their rules, and its chains. `foreign` are those of functions that others run.
+pub(super) fn with_rules(
+    file: &Path,
+    foreign: &BTreeMap<String, ReadRules>,
+) -> Result<Subject, Failure> {
     let document = Written::read(file)?.document;
-    let (mut functions, mut known) = (BTreeMap::new(), BTreeMap::new());
-    for function in &document.functions {
+    let profiles = foreign.iter().map(|(name, rules)| (name.clone(), profile_of(rules)));
+    let (mut functions, mut known) = (foreign.clone(), profiles.collect::<BTreeMap<_, _>>());
+    check_foreign(&document, foreign, file)?;
+    for function in document.functions.iter().filter(|one| !foreign.contains_key(&one.name)) {
         let configuration = function.template.as_ref().and_then(FunctionTemplate::configuration);
         let rules =
             configuration.map_or(Ok(ReadRules::Opaque), |configuration| rules(&configuration));
@@ -110,10 +116,52 @@ pub(super) fn with_rules(file: &Path) -> Result<Subject, Failure> {
     let chains = document.chains.iter().map(|chain| {
         let functions =
             chain.chain.iter().map(|step| (step.name.clone(), profile_at(step, &known)));
-        RuledChain { name: chain.name(), functions: functions.collect() }
+        let functions = functions.collect();
+        RuledChain { name: chain.name(), functions, is_symmetric: chain.symmetric }
     });
     let chains = chains.collect();
     Ok(Subject { functions, chains })
+}
+
+/// Refuses rules of functions that are in no chain, and of those that have rules of their own.
+fn check_foreign(
+    document: &Document,
+    foreign: &BTreeMap<String, ReadRules>,
+    file: &Path,
+) -> Result<(), Failure> {
+    let file = file.display();
+    for name in foreign.keys() {
+        let own = document.functions.iter().find(|function| function.name == *name);
+        let template = own.and_then(|function| function.template.as_ref());
+        if template.and_then(FunctionTemplate::configuration).is_some() {
+            return Err(Failure::failed(format!(
+                "the function {name} of {file} has rules of its own; leave `--rules {name}=…` out"
+            )));
+        }
+        let mut steps = document.chains.iter().flat_map(|chain| &chain.chain);
+        if !steps.any(|step| step.name == *name) {
+            return Err(Failure::failed(format!(
+                "no chain of {file} goes through {name}; name a function of a chain in `--rules`"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What a function that others run is, as far as its rules say.
+pub(super) fn profile_of(rules: &ReadRules) -> Profile {
+    match rules {
+        ReadRules::Encryption(_) | ReadRules::Translation(_) | ReadRules::Opaque => {
+            Profile::unknown()
+        }
+        // Neither rewrites a packet, and both leave traces.
+        ReadRules::Filter(_) | ReadRules::Inspection(_) => Profile {
+            has_effects: true,
+            effects_are_sums: false,
+            drops: matches!(rules, ReadRules::Filter(_)),
+            ..Profile::IDENTITY
+        },
+    }
 }
 
 /// What a function of a document is; of one that others run nothing is known.

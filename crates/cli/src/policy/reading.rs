@@ -6,7 +6,7 @@ use crate::nf::{UnsupportedChoice, named_side};
 use catena_rules::rule_set::{Families, RuleSet};
 use catena_rules::{ReadOptions, RuleError, Side};
 use clap::Args;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct ReadingArguments {
@@ -45,6 +45,15 @@ pub(super) fn text(file: &Path) -> Result<String, Failure> {
         let name = file.display();
         Failure::failed(format!("{name} cannot be read: {error}; name a file with rules"))
     })
+}
+
+/// Reads FUNCTION=FILE.
+pub(super) fn named_file(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, file) = text
+        .split_once('=')
+        .filter(|(name, file)| !name.is_empty() && !file.is_empty())
+        .ok_or_else(|| format!("'{text}' names no function with its file; write vpn=vpn.yaml"))?;
+    Ok((name.to_owned(), PathBuf::from(file)))
 }
 
 /// What is told of rules that are refused.

@@ -100,13 +100,17 @@ struct Line {
     command: PolicyCommand,
 }
 
-/// What an analysis of a command line finds: kind, place.
-fn analysed(words: &[&str]) -> Result<Vec<(String, String)>, String> {
+/// What an analysis of a command line tells.
+fn report(words: &[&str]) -> Result<Value, String> {
     let line = ["policy", "analyze"].iter().chain(words).copied();
     let line = <Line as clap::Parser>::try_parse_from(line).map_err(|error| error.to_string())?;
     let PolicyCommand::Analyze(arguments) = &line.command else { panic!("analyze") };
-    let report = arguments.report().map_err(|failure| failure.message)?;
-    let told = json!(report)["findings"].as_array().unwrap().clone();
+    arguments.report().map(|report| json!(report)).map_err(|failure| failure.message)
+}
+
+/// What it finds: kind, place.
+fn analysed(words: &[&str]) -> Result<Vec<(String, String)>, String> {
+    let told = report(words)?["findings"].as_array().unwrap().clone();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let place = |finding: &Value| format!("{} {}", text(&finding["of"]), finding["line"]);
     Ok(told.iter().map(|finding| (text(&finding["kind"]), place(finding))).collect())
@@ -162,14 +166,106 @@ chains:
             .unwrap()
             .contains(&("no-effect".into(), format!("{wrong} 3")))
     );
-    let report = |words: &[&str]| {
-        let line = ["policy", "analyze"].iter().chain(words).copied();
-        let line = <Line as clap::Parser>::parse_from(line);
-        let PolicyCommand::Analyze(arguments) = &line.command else { panic!("analyze") };
-        json!(arguments.report().unwrap())
-    };
-    let told = report(&[&web, &edge, "-o", "json"]);
+    let told = report(&[&web, &edge, "-o", "json"]).unwrap();
     assert_eq!(told["overlaps"][0]["pairs"], 2, "{told}");
     assert_eq!(told["functions"][&edge], json!({"rules": 3, "needless": 1}));
     assert!(analysed(&["absent.iptables"]).unwrap_err().contains("cannot be read"));
+}
+
+/// The paper's Table I, as the lab has it: as printed its firewall filters nothing that is forwarded, so only that is told;
+/// in FORWARD both mistakes of order are found, and in the orders that are suggested none.
+#[test]
+fn the_anomalies_of_table_1_are_found_and_gone_in_the_suggested_orders() {
+    let file = |name: &str| {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/multi-tenant-security/");
+        format!("{folder}{name}")
+    };
+    let [ids, printed, firewall, vpn] =
+        ["ids.rules", "as-printed.iptables", "firewall.iptables", "vpn.yaml"].map(file);
+    // But for what is said as files are read.
+    let found = |files: &[&str]| -> Vec<Value> {
+        let told = report(&[files, &["--interface", "eth1=in"]].concat()).unwrap();
+        let told = told["findings"].as_array().unwrap().clone();
+        told.into_iter().filter(|finding| finding["kind"] != "no-effect").collect()
+    };
+    assert_eq!(found(&[&ids, &printed]), [] as [Value; 0]);
+    let lints = report(&[&ids, &printed, "--interface", "eth1=in"]).unwrap();
+    let lint = lints["findings"][0]["what"].as_str().unwrap();
+    assert!(lint.starts_with("INPUT filters what is for the host itself"), "{lint}");
+
+    let [one] = &found(&[&ids, &firewall])[..] else { panic!("one finding") };
+    assert_eq!((&one["kind"], &one["line"]), (&json!("inspected-then-dropped"), &json!(6)));
+    assert_eq!(one["class"], "tcp, ip.src 198.51.100.0/24, ip.dst 10.1.0.0/24, l4.dport 80");
+    assert_eq!(found(&[&firewall, &ids]), [] as [Value; 0]);
+
+    let [one] = &found(&[&vpn, &ids])[..] else { panic!("one finding") };
+    assert_eq!((&one["kind"], &one["severity"]), (&json!("blind-inspection"), &json!("error")));
+    assert_eq!((&one["way"], &one["line"]), (&json!("forth"), &json!(7)));
+    assert_eq!(
+        one["class"],
+        "tcp, ip.src 10.1.0.0/24 (Tenant1), ip.dst 192.168.1.0/24 (Tenant2), l4.sport 80, l4.dport 80"
+    );
+    assert_eq!(one["others"], json!([{"file": vpn, "line": 8}]));
+    assert_eq!(found(&[&ids, &vpn]), [] as [Value; 0]);
+    // All three, in the order of the paper and on both ways.
+    let told = report(&[&vpn, &ids, &firewall, "--interface", "eth1=in", "--symmetric"]).unwrap();
+    let told = told["findings"].as_array().unwrap();
+    let of = |kind: &str| told.iter().filter(|finding| finding["kind"] == kind).count();
+    assert_eq!([of("blind-inspection"), of("inspected-then-dropped")], [1, 1]);
+}
+
+#[test]
+fn rules_of_functions_that_others_run_stand_beside_a_document() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    file("web.rules", "alert tcp any any <> any 80 (content:\"x\"; sid:1;)\n");
+    let tenants = "groups: {Tenant1: [10.1.0.0/24]}\nrules:\n\
+                   - {tenant: Tenant1, match: {source: Tenant1, protocol: tcp}, action: accept}\n\
+                   - {tenant: Tenant2, match: {protocol: tcp, destination_port: 23}, action: drop}\n";
+    file("tenants.yaml", tenants);
+    let vpn = file("vpn.yaml", "encrypts:\n- {source: 10.1.0.0/24}\n");
+    let document = file(
+        "web.json",
+        &json!({
+            "functions": [
+                {"name": "edge", "template": {"runs": {"bundled": "firewall"}, "config": {"file": "tenants.yaml"}, "on": ["h"]}},
+                {"name": "ids", "template": {"runs": {"bundled": "ids"}, "config": {"file": "web.rules"}, "on": ["h"]}},
+            ],
+            "chains": [{
+                "name": "web", "source": "a", "destination": "b", "through": ["edge", "vpn", "ids"], "symmetric": true,
+            }],
+        })
+        .to_string(),
+    );
+    let rules = format!("vpn={vpn}");
+    assert_eq!(report(&["-f", &document]).unwrap()["unknown"], json!(["vpn"]));
+    let told = report(&["-f", &document, "--rules", &rules]).unwrap();
+    assert_eq!(told["unknown"], json!([]));
+    let found: Vec<[&Value; 4]> = told["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| [&one["of"], &one["kind"], &one["line"], &one["way"]])
+        .collect();
+    assert_eq!(
+        json!(found),
+        json!([
+            ["edge", "tenant-conflict", 4, null],
+            ["web", "blind-inspection", 1, "forth"],
+            ["web", "blind-inspection", 1, "back"],
+        ]),
+    );
+    for (rules, told) in [
+        (format!("openvpn={vpn}"), "no chain of"),
+        (format!("ids={vpn}"), "has rules of its own"),
+        ("vpn=".to_owned(), "write vpn=vpn.yaml"),
+        ("vpn=absent".to_owned(), "cannot be read"),
+    ] {
+        let error = report(&["-f", &document, "--rules", &rules]).unwrap_err();
+        assert!(error.contains(told), "{error}");
+    }
 }
