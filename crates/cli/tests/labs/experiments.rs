@@ -284,6 +284,28 @@ fn the_papers_programs_work_in_chains_that_they_know_nothing_of() {
     assert!(flows(&result(folder.path(), "nfpcapd.txt")) >= 10);
 }
 
+/// The paper's figure 1: alerts and loads of an ids in front of a firewall and behind it, and before an openvpn and behind
+/// it.
+#[test]
+fn the_orders_that_are_suggested_to_tenants_do_to_packets_what_is_said() {
+    const TEST: &str = "the_orders_that_are_suggested_to_tenants_do_to_packets_what_is_said";
+    if !Path::new("/dev/net/tun").exists() {
+        println!("SKIPPED: {TEST}: this kernel has no /dev/net/tun");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let summary = ready_in(folder.path(), "multi-tenant-security.yaml", "", false);
+    let functions = &summary["functions"];
+    let number = |key: &str| functions[key].as_u64().expect("a number");
+    assert_eq!(
+        ["alerts", "expected_alerts", "denied", "unaccounted"].map(number),
+        [213, 213, 20, 0]
+    );
+    // The server beyond the tunnel was asked what one ids was told of, and the other was not.
+    let log = result(folder.path(), "nginx-access.log");
+    assert_eq!(log.lines().filter(|line| line.contains("%90%90%90%90")).count(), 3, "{log}");
+}
+
 /// Pages, attacks and closed doors: a firewall, an ids and a monitor have told and ended what the log of the real
 /// server, behind a nat, and a collector of others know of.
 #[test]
