@@ -76,8 +76,8 @@ pub fn analyse_rules(rules: &ReadRules) -> Result<Analysis, AnalysisError> {
     Ok(analysis)
 }
 
-/// What is wrong with the order of a chain's functions, as packets meet them on the way forward and, of a symmetric one,
-/// on the way back.
+/// What is wrong with the order of a chain's functions, as packets meet them on the way forward and, of a symmetric
+/// one, on the way back.
 ///
 /// # Errors
 /// When their rules are too many and too different.

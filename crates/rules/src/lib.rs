@@ -35,7 +35,8 @@ pub use scalars::Dscp;
 use rule_set::{Families, RuleSet};
 
 /// Reads a rule set in the language that it is written in: JSON as `nft -j list ruleset` writes it or a policy between
-/// groups, which say themselves which versions of IP they are about, or else what `iptables-save` writes, for `families`.
+/// groups, which say themselves which versions of IP they are about, or else what `iptables-save` writes, for
+/// `families`.
 ///
 /// # Errors
 /// As [`nft::read`], [`groups::read`] and [`iptables::read`] say.

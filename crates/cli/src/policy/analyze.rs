@@ -24,8 +24,8 @@ pub(crate) struct AnalyzeArguments {
     /// A document, in YAML or JSON, whose functions and chains are looked through; `-` is standard input.
     #[arg(short, long, value_name = "DOCUMENT")]
     file: Option<PathBuf>,
-    /// Rules of a function of the document that others run, such as an openvpn, in a file as above; may be given several
-    /// times.
+    /// Rules of a function of the document that others run, such as an openvpn, in a file as above; may be given
+    /// several times.
     #[arg(long = "rules", value_name = "FUNCTION=FILE", value_parser = named_file, requires = "file")]
     foreign: Vec<(String, PathBuf)>,
     /// What is wrong on the way back of the files is told, too; of a document, it is of its symmetric chains.

@@ -172,8 +172,8 @@ chains:
     assert!(analysed(&["absent.iptables"]).unwrap_err().contains("cannot be read"));
 }
 
-/// The paper's Table I, as the lab has it: as printed its firewall filters nothing that is forwarded, so only that is told;
-/// in FORWARD both mistakes of order are found, and in the orders that are suggested none.
+/// The paper's Table I, as the lab has it: as printed its firewall filters nothing that is forwarded, so only that is
+/// told; in FORWARD both mistakes of order are found, and in the orders that are suggested none.
 #[test]
 fn the_anomalies_of_table_1_are_found_and_gone_in_the_suggested_orders() {
     let file = |name: &str| {
@@ -228,12 +228,16 @@ fn rules_of_functions_that_others_run_stand_beside_a_document() {
                    - {tenant: Tenant2, match: {protocol: tcp, destination_port: 23}, action: drop}\n";
     file("tenants.yaml", tenants);
     let vpn = file("vpn.yaml", "encrypts:\n- {source: 10.1.0.0/24}\n");
+    let bundled = |name: &str, kind: &str, rules: &str| {
+        let template = json!({"runs": {"bundled": kind}, "config": {"file": rules}, "on": ["h"]});
+        json!({"name": name, "template": template})
+    };
     let document = file(
         "web.json",
         &json!({
             "functions": [
-                {"name": "edge", "template": {"runs": {"bundled": "firewall"}, "config": {"file": "tenants.yaml"}, "on": ["h"]}},
-                {"name": "ids", "template": {"runs": {"bundled": "ids"}, "config": {"file": "web.rules"}, "on": ["h"]}},
+                bundled("edge", "firewall", "tenants.yaml"),
+                bundled("ids", "ids", "web.rules"),
             ],
             "chains": [{
                 "name": "web", "source": "a", "destination": "b", "through": ["edge", "vpn", "ids"], "symmetric": true,

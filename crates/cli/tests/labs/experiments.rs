@@ -284,8 +284,8 @@ fn the_papers_programs_work_in_chains_that_they_know_nothing_of() {
     assert!(flows(&result(folder.path(), "nfpcapd.txt")) >= 10);
 }
 
-/// The paper's figure 1: alerts and loads of an ids in front of a firewall and behind it, and before an openvpn and behind
-/// it.
+/// The paper's figure 1: alerts and loads of an ids in front of a firewall and behind it, and before an openvpn and
+/// behind it.
 #[test]
 fn the_orders_that_are_suggested_to_tenants_do_to_packets_what_is_said() {
     const TEST: &str = "the_orders_that_are_suggested_to_tenants_do_to_packets_what_is_said";

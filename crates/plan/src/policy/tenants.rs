@@ -1,5 +1,5 @@
-//! Rules of different tenants that want different things of the same packets, with the same right: no priority says whose
-//! word counts, and the one that happens to be written first wins.
+//! Rules of different tenants that want different things of the same packets, with the same right: no priority says
+//! whose word counts, and the one that happens to be written first wins.
 //!
 //! Knows priorities and who wrote what. Refuses to say who is right.
 

@@ -26,7 +26,8 @@ fn conflicts(rules: &str) -> Vec<Finding> {
 
 #[test]
 fn tenants_of_one_priority_may_not_want_different_things_of_a_packet() {
-    let one = "- {tenant: Tenant1, priority: 5, match: {source: Ext-NET, protocol: tcp, destination_port: 80}, action: drop}\n";
+    let one = "- {tenant: Tenant1, priority: 5, match: {source: Ext-NET, protocol: tcp, destination_port: 80}, \
+               action: drop}\n";
     let other = "- {tenant: Tenant2, priority: 5, match: {destination: Tenant2}, action: accept}\n";
     let found = conflicts(&format!("{one}{other}"));
     assert_eq!(found.len(), 1, "{found:?}");
