@@ -3,7 +3,7 @@
 //!
 //! Knows priorities and who wrote what. Refuses to say who is right.
 
-use super::bdd::{Set, TooLarge};
+use super::bdd::{Set, TooLarge, VISITS_MAX};
 use super::decision::{RulePlace, Walk, own};
 use super::finding::{Finding, FindingKind, Site};
 use super::headers::Headers;
@@ -83,6 +83,9 @@ fn meeting(peers: &[Owned<'_>], is_v6: bool) -> Result<Vec<(usize, usize)>, TooL
                 && first.owner.tenant != other.owner.tenant
                 && first.rule.verdict() != other.rule.verdict()
         }));
+        if pairs.len() > VISITS_MAX {
+            return Err(TooLarge);
+        }
     }
     pairs.sort_unstable();
     pairs.dedup();

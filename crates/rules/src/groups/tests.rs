@@ -4,6 +4,7 @@ use super::*;
 use crate::condition::{Range, Subject};
 use crate::{read as read_any, vpn};
 use catena_wire::field::Field;
+use proptest::prelude::*;
 
 const POLICY: &str = "\
 # What tenants want.
@@ -122,4 +123,16 @@ fn what_is_encrypted_on_the_way_forward_comes_back_encrypted() {
     let wrong = text.replace("protocol: tcp", "direction: forward, protocol: tcp");
     let told = vpn::read(&wrong, &options()).expect_err("wrong").to_string();
     assert!(told.starts_with("tenants.yaml line 5: a selector has no 'direction'"), "{told}");
+}
+
+proptest! {
+    #[test]
+    fn any_policy_and_any_selector_is_read_or_refused(text in "\\PC*") {
+        let rules = format!("- {{match: {{source: {text}}}, action: drop}}\n- {text}\n");
+        let policy = format!("groups:\n  A: [{text}]\nrules:\n{rules}");
+        for text in [&text, &policy, &policy.replace("rules:", "encrypts:")] {
+            let _ = read(text, &options());
+            let _ = vpn::read(text, &options());
+        }
+    }
 }
