@@ -146,10 +146,16 @@ pub fn overlaps(first: &ReadRules, second: &ReadRules) -> Option<OverlappingRule
         }
         let overlaps = sweep::OverlapRows::of(&cubes, &other_cubes);
         met.resize_with(first.len().max(met.len()), || vec![0; second.len().div_ceil(64)]);
+        // Where each rule is one cube, bits of cubes are bits of rules.
+        let is_each_one = others.iter().copied().eq(0..second.len());
         for (row, rule) in rules.iter().enumerate() {
-            for other in overlaps.row(row) {
-                let other = others[other];
-                met[*rule][other / 64] |= 1 << (other % 64);
+            let (met, row) = (&mut met[*rule], overlaps.row(row));
+            if is_each_one {
+                met.iter_mut().zip(row).for_each(|(word, more)| *word |= more);
+                continue;
+            }
+            for other in sweep::places(row).map(|cube| others[cube]) {
+                met[other / 64] |= 1 << (other % 64);
             }
         }
     }

@@ -160,6 +160,31 @@ impl Bdd {
         Ok(answer)
     }
 
+    /// Is anything in both? Makes no nodes, and ends with the first that is found.
+    pub(crate) fn meets(&mut self, a: Set, b: Set) -> bool {
+        match (a, b) {
+            (Set::NONE, _) | (_, Set::NONE) => return false,
+            (Set::ALL, _) | (_, Set::ALL) => return true,
+            _ if a == b => return true,
+            _ if a == !b => return false,
+            _ => {}
+        }
+        let (a, b) = (a.min(b), a.max(b));
+        let slot = slot(a, b);
+        if let Some((first, second, answer)) = self.cache.get(slot).copied()
+            && (first, second) == (a, b)
+        {
+            return !answer.is_empty();
+        }
+        let variable = self.top(a).min(self.top(b));
+        let ((a0, a1), (b0, b1)) = (self.below(a, variable), self.below(b, variable));
+        let is_met = self.meets(a0, b0) || self.meets(a1, b1);
+        if let (false, Some(place)) = (is_met, self.cache.get_mut(slot)) {
+            *place = (a, b, Set::NONE);
+        }
+        is_met
+    }
+
     /// What is in one of them at least.
     pub(crate) fn or(&mut self, a: Set, b: Set) -> Result<Set, TooLarge> {
         Ok(!self.and(!a, !b)?)
@@ -168,6 +193,52 @@ impl Bdd {
     /// What is in the first and not in the second.
     pub(crate) fn minus(&mut self, a: Set, b: Set) -> Result<Set, TooLarge> {
         self.and(a, !b)
+    }
+
+    /// What is in `then` where the condition holds, and in `otherwise` where it does not.
+    pub(crate) fn if_then_else(
+        &mut self,
+        condition: Set,
+        then: Set,
+        otherwise: Set,
+    ) -> Result<Set, TooLarge> {
+        match (then, otherwise) {
+            _ if then == otherwise => Ok(then),
+            (Set::ALL, _) => self.or(condition, otherwise),
+            (Set::NONE, _) => self.minus(otherwise, condition),
+            (_, Set::ALL) => self.or(!condition, then),
+            (_, Set::NONE) => self.and(condition, then),
+            _ => {
+                let (then, otherwise) =
+                    (self.and(condition, then)?, self.minus(otherwise, condition)?);
+                self.or(then, otherwise)
+            }
+        }
+    }
+
+    /// What is in a set for some values of variables, which rise.
+    pub(crate) fn without(&mut self, set: Set, variables: &[u32]) -> Result<Set, TooLarge> {
+        self.exists(set, variables, &mut HashMap::new())
+    }
+
+    fn exists(
+        &mut self,
+        set: Set,
+        variables: &[u32],
+        known: &mut HashMap<Set, Set>,
+    ) -> Result<Set, TooLarge> {
+        let top = self.top(set);
+        let behind = variables.partition_point(|variable| *variable < top);
+        let Some(next) = variables.get(behind).filter(|_| top != LEAF) else { return Ok(set) };
+        if let Some(answer) = known.get(&set) {
+            return Ok(*answer);
+        }
+        let (low, high) = self.below(set, top);
+        let low = self.exists(low, variables, known)?;
+        let high = self.exists(high, variables, known)?;
+        let answer = if *next == top { self.or(low, high)? } else { self.choice(top, low, high)? };
+        known.insert(set, answer);
+        Ok(answer)
     }
 
     /// A set where a variable has a value, whatever it is otherwise.
@@ -343,6 +414,16 @@ mod tests {
                 prop_assert_eq!(bdd.has(set_a, |variable| bits >> variable & 1 == 1), a.holds(bits));
             }
             prop_assert_eq!(set_a == set_b, table_a == table_b);
+            prop_assert_eq!(bdd.meets(set_a, set_b), table_a.iter().zip(&table_b).any(|(a, b)| *a && *b));
+            let chosen = bdd.variable(3).expect("small");
+            let chosen = bdd.if_then_else(chosen, set_a, set_b).expect("small");
+            let some = bdd.without(set_a, &[1, 4]).expect("small");
+            for bits in 0..1 << VARIABLES {
+                let is_in = |set: Set| bdd.has(set, |variable| bits >> variable & 1 == 1);
+                prop_assert_eq!(is_in(chosen), if bits >> 3 & 1 == 1 { &a } else { &b }.holds(bits));
+                let values = [0, 1 << 1, 1 << 4, 1 << 1 | 1 << 4].map(|value| bits & !(1 << 1 | 1 << 4) | value);
+                prop_assert_eq!(is_in(some), values.into_iter().any(|bits| a.holds(bits)));
+            }
             let fixed = bdd.fixed(set_a, 2, true).expect("small");
             for bits in 0..1 << VARIABLES {
                 let is_in = bdd.has(fixed, |variable| bits >> variable & 1 == 1);

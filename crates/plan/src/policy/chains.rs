@@ -106,19 +106,19 @@ fn may_rewrite(profile: &Profile) -> bool {
 
 impl Filter<'_> {
     /// Rules that end some of these packets.
-    fn enders(&self, packets: Set, headers: &mut Headers) -> Result<Vec<Site>, TooLarge> {
+    fn enders(&self, packets: Set, headers: &mut Headers) -> Vec<Site> {
         let mut sites = Vec::new();
         for (place, seen) in &self.walk.seen {
             let rule = &self.walk.set.chains[place.0].rules[place.1];
             let ends = |verdict| matches!(verdict, Verdict::Drop | Verdict::Reject(_));
             if sites.len() < TOLD_MAX
                 && rule.verdicts().any(ends)
-                && !headers.bdd.and(seen.taken, packets)?.is_empty()
+                && headers.bdd.meets(seen.taken, packets)
             {
                 sites.push(Site { file: self.walk.set.file.clone(), line: rule.line });
             }
         }
-        Ok(sites)
+        sites
     }
 }
 
@@ -155,7 +155,7 @@ fn inspected(
             filter.name
         ),
         class: told,
-        others: filter.enders(class, headers)?,
+        others: filter.enders(class, headers),
     }))
 }
 
@@ -234,7 +234,7 @@ fn translated(
     let named = headers.values(Subject::Field(field), &Test::among(ranges.collect()))?;
     let mut findings = Vec::new();
     for (place, seen) in &filter.walk.seen {
-        if seen.taken.is_empty() || !headers.bdd.minus(seen.taken, named)?.is_empty() {
+        if seen.taken.is_empty() || headers.bdd.meets(seen.taken, !named) {
             continue;
         }
         let rule = &filter.walk.set.chains[place.0].rules[place.1];

@@ -20,6 +20,15 @@ pub(crate) enum End {
     Reject(Reject),
 }
 
+/// What is asked of two decisions about a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    /// Both say the same.
+    Alike,
+    /// They do not.
+    Different,
+}
+
 /// What becomes of packets: those that end, each in one way; the others pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
@@ -58,18 +67,14 @@ impl Decision {
         if condition == Set::ALL {
             return Ok(self.clone());
         }
-        let traced = headers.bdd.and(condition, self.traced)?;
-        let others = headers.bdd.and(!condition, other.traced)?;
-        let traced = headers.bdd.or(traced, others)?;
+        let traced = headers.bdd.if_then_else(condition, self.traced, other.traced)?;
         let mut ends: Vec<End> = self.ends.iter().map(|(end, _)| *end).collect();
         ends.extend(
             other.ends.iter().map(|(end, _)| *end).filter(|end| self.of(*end) == Set::NONE),
         );
         let mut chosen = Vec::with_capacity(ends.len());
         for end in ends {
-            let mine = headers.bdd.and(condition, self.of(end))?;
-            let others = headers.bdd.and(!condition, other.of(end))?;
-            let set = headers.bdd.or(mine, others)?;
+            let set = headers.bdd.if_then_else(condition, self.of(end), other.of(end))?;
             if !set.is_empty() {
                 chosen.push((end, set));
             }
@@ -77,23 +82,24 @@ impl Decision {
         Ok(Self { ends: chosen, traced })
     }
 
-    /// Of some packets, those of which this says something else than the other.
-    pub(crate) fn differing(
+    /// Is there one of some packets that two decisions compare so?
+    pub(crate) fn is_any(
         &self,
+        how: Comparison,
         other: &Self,
         packets: Set,
         headers: &mut Headers,
-    ) -> Result<Set, TooLarge> {
-        let mut differing = Set::NONE;
-        for (end, _) in self.ends.iter().chain(&other.ends) {
-            let mine = headers.bdd.and(packets, self.of(*end))?;
-            let others = headers.bdd.and(packets, other.of(*end))?;
-            for (a, b) in [(mine, others), (others, mine)] {
-                let only = headers.bdd.minus(a, b)?;
-                differing = headers.bdd.or(differing, only)?;
+    ) -> Result<bool, TooLarge> {
+        let theirs = |set: Set| if how == Comparison::Alike { set } else { !set };
+        for (end, mine) in &self.ends {
+            let ended = headers.bdd.and(packets, *mine)?;
+            if headers.bdd.meets(ended, theirs(other.of(*end))) {
+                return Ok(true);
             }
         }
-        Ok(differing)
+        let (mine, others) = (self.ended(headers)?, other.ended(headers)?);
+        let passed = headers.bdd.minus(packets, mine)?;
+        Ok(headers.bdd.meets(passed, theirs(!others)))
     }
 }
 
@@ -426,9 +432,9 @@ fn all_asked(
     Ok((all, statements.len()))
 }
 
-/// Packets of which a rule asks nothing in vain, maps aside.
+/// Packets of which a rule asks nothing in vain, maps aside; and some that no packet is like.
 pub(crate) fn own(rule: &Rule, place: RulePlace, headers: &mut Headers) -> Result<Set, TooLarge> {
-    rule.statements.iter().try_fold(headers.universe(), |own, statement| {
+    rule.statements.iter().try_fold(Set::ALL, |own, statement| {
         match asked(statement, number(place), headers)? {
             Some(asked) => headers.bdd.and(own, asked),
             None => Ok(own),

@@ -27,6 +27,13 @@ struct Block {
     bits: u32,
 }
 
+impl Block {
+    /// The variable of a bit, the lowest being 0.
+    const fn variable(self, bit: u32) -> u32 {
+        self.first + self.bits - 1 - bit
+    }
+}
+
 /// The headers of packets of one version of IP.
 pub(crate) struct Headers {
     pub(crate) bdd: Bdd,
@@ -35,6 +42,8 @@ pub(crate) struct Headers {
     /// The variables that say whether a packet has what a subject is about.
     presences: BTreeMap<Presence, u32>,
     limits: HashMap<(usize, Limit), u32>,
+    /// Conditions that were asked for, which are asked for again whenever rules are gone through.
+    conditions: HashMap<Condition, Set>,
     variables: u32,
     /// Rules that were gone through.
     visits: usize,
@@ -77,6 +86,7 @@ impl Headers {
             blocks: BTreeMap::new(),
             presences: BTreeMap::new(),
             limits: HashMap::new(),
+            conditions: HashMap::new(),
             variables: 0,
             visits: 0,
             universe: Set::ALL,
@@ -163,6 +173,9 @@ impl Headers {
 
     /// Packets that meet a condition.
     pub(crate) fn condition(&mut self, condition: &Condition) -> Result<Set, TooLarge> {
+        if let Some(known) = self.conditions.get(condition) {
+            return Ok(*known);
+        }
         let (mut there, mut met) = (Set::NONE, Set::NONE);
         for subject in &condition.subjects {
             let has = self.has(*subject)?;
@@ -171,7 +184,9 @@ impl Headers {
             there = self.bdd.or(there, has)?;
             met = self.bdd.or(met, takes)?;
         }
-        self.bdd.and(there, if condition.is_negated { !met } else { met })
+        let packets = self.bdd.and(there, if condition.is_negated { !met } else { met })?;
+        self.conditions.insert(condition.clone(), packets);
+        Ok(packets)
     }
 
     /// Packets that meet a condition on several values at once.
@@ -284,7 +299,7 @@ impl Headers {
             return Ok(Set::NONE);
         }
         (0..block.bits).try_fold(Set::ALL, |below, bit| {
-            let variable = block.first + block.bits - 1 - bit;
+            let variable = block.variable(bit);
             match (mask >> bit & 1 == 1, value >> bit & 1 == 1) {
                 (false, _) => Ok(below),
                 (true, true) => self.bdd.choice(variable, Set::NONE, below),
@@ -296,18 +311,36 @@ impl Headers {
     /// Values in a range, as many as the block has bits for.
     fn range(&mut self, block: Block, range: Range) -> Result<Set, TooLarge> {
         let all = 1_u128.checked_shl(block.bits).map_or(u128::MAX, |beyond| beyond - 1);
-        if range.first > all || range.first > range.last {
+        let (first, last) = (range.first, range.last.min(all));
+        if first > last {
             return Ok(Set::NONE);
         }
-        let from = self.bound(block, range.first, true)?;
-        let to = self.bound(block, range.last.min(all), false)?;
-        self.bdd.and(from, to)
+        // Bits that both bounds share, then one that parts them, then those of each bound for itself.
+        let parted = u128::BITS - (first ^ last).leading_zeros();
+        let inner = match parted.checked_sub(1) {
+            None => Set::ALL,
+            Some(bit) => {
+                let from = self.bound(block, bit, first, true)?;
+                let to = self.bound(block, bit, last, false)?;
+                self.bdd.choice(block.variable(bit), from, to)?
+            }
+        };
+        (parted..block.bits).try_fold(inner, |below, bit| match first >> bit & 1 == 1 {
+            true => self.bdd.choice(block.variable(bit), Set::NONE, below),
+            false => self.bdd.choice(block.variable(bit), below, Set::NONE),
+        })
     }
 
-    /// Values that are not below the bound, or not above it.
-    fn bound(&mut self, block: Block, bound: u128, is_least: bool) -> Result<Set, TooLarge> {
-        (0..block.bits).try_fold(Set::ALL, |below, bit| {
-            let variable = block.first + block.bits - 1 - bit;
+    /// Values whose lowest bits are not below the bound, or not above it.
+    fn bound(
+        &mut self,
+        block: Block,
+        bits: u32,
+        bound: u128,
+        is_least: bool,
+    ) -> Result<Set, TooLarge> {
+        (0..bits).try_fold(Set::ALL, |below, bit| {
+            let variable = block.variable(bit);
             match (bound >> bit & 1 == 1, is_least) {
                 (true, true) => self.bdd.choice(variable, Set::NONE, below),
                 (false, true) => self.bdd.choice(variable, below, Set::ALL),
@@ -329,19 +362,15 @@ const fn home(subject: Subject) -> (Subject, u32, Option<u32>) {
 }
 
 impl Headers {
-    /// The largest part of some packets that few words describe; none: there are none.
+    /// The largest part of some of all packets that few words describe; none: there are none.
     pub(crate) fn in_words(&mut self, packets: Set) -> Option<String> {
-        let mut packets = self.bdd.and(packets, self.universe).ok()?;
         // What packets have, and whether tokens are there, is not said.
         let mut unsaid: Vec<u32> =
             self.presences.values().chain(self.limits.values()).copied().collect();
         let side = self.blocks.get(&Subject::CameIn).filter(|_| self.is_limited);
         unsaid.extend(side.map(|block| block.first));
-        for variable in unsaid {
-            let [without, with] =
-                [false, true].map(|is_there| self.bdd.fixed(packets, variable, is_there));
-            packets = self.bdd.or(without.ok()?, with.ok()?).ok()?;
-        }
+        unsaid.sort_unstable();
+        let packets = self.bdd.without(packets, &unsaid).ok()?;
         let Some(block) = self.blocks.get(&Subject::State).copied() else {
             return self.part_in_words(packets);
         };
@@ -352,7 +381,7 @@ impl Headers {
         for (state, name) in states.clone().skip(1).chain(states.take(1)) {
             let mut of_state = packets;
             for bit in 0..block.bits {
-                let variable = block.first + block.bits - 1 - bit;
+                let variable = block.variable(bit);
                 of_state = self.bdd.fixed(of_state, variable, state as u32 >> bit & 1 == 1).ok()?;
             }
             in_any = self.bdd.and(in_any, of_state).ok()?;
@@ -371,7 +400,7 @@ impl Headers {
         for (subject, block) in &self.blocks {
             let (mut mask, mut value) = (0_u128, 0_u128);
             for bit in 0..block.bits {
-                if let Some(is_set) = fixed.get(&(block.first + block.bits - 1 - bit)) {
+                if let Some(is_set) = fixed.get(&(block.variable(bit))) {
                     mask |= 1 << bit;
                     value |= u128::from(*is_set) << bit;
                 }

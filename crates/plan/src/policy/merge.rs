@@ -110,12 +110,13 @@ fn passes_over(
 ) -> Result<bool, TooLarge> {
     let rules = &walk.set.chains[chain].rules;
     let packets = own(&rules[second], (chain, second), headers)?;
+    let packets = headers.bdd.and(packets, headers.universe())?;
     for (at, rule) in rules.iter().enumerate().take(second).skip(first + 1) {
         if is_plain(rule) && rule.verdict() == rules[second].verdict() {
             continue;
         }
         let between = own(rule, (chain, at), headers)?;
-        if !headers.bdd.and(packets, between)?.is_empty() {
+        if headers.bdd.meets(packets, between) {
             return Ok(false);
         }
     }

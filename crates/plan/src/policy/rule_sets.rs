@@ -3,7 +3,9 @@
 //! Knows what packets make of rules. Refuses to change them.
 
 use super::bdd::{Set, TooLarge};
-use super::decision::{Decision, Judge, RulePlace, Seen, Walk, own, shared, subjects, walk};
+use super::decision::{
+    Comparison, Decision, Judge, RulePlace, Seen, Walk, own, shared, subjects, walk,
+};
 use super::finding::{Finding, FindingKind, Site};
 use super::headers::Headers;
 use super::merge::mergeable;
@@ -20,62 +22,107 @@ const EXPLAINED_MAX: usize = 256;
 /// What an analysis of a rule set has found.
 pub(crate) struct Analysed {
     pub(crate) findings: Vec<Finding>,
-    /// Rules of which nothing would change if all of them were gone.
-    pub(crate) needless: BTreeSet<RulePlace>,
+    /// Rules of which nothing would change if all of them were gone, with what is told of each.
+    pub(crate) needless: BTreeMap<RulePlace, FindingKind>,
 }
 
 /// The packets of one version of IP, and what rules make of them.
 struct Version<'s> {
     headers: Headers,
     walk: Walk<'s>,
+    /// What rules ask for that were looked at closely, of the packets that come to their chains.
+    entering: BTreeMap<RulePlace, Set>,
 }
 
-/// Looks through a rule set, for each version of IP that it is about.
-pub(crate) fn analyse(set: &RuleSet) -> Result<Analysed, TooLarge> {
-    let mut versions = Vec::new();
-    for is_v6 in [false, true] {
-        if set.bases.iter().any(|base| base.families.has(is_v6)) {
-            let mut headers = Headers::new(is_v6, &subjects(set))?;
-            headers.name(&set.groups);
-            let walk = walk(set, is_v6, &mut headers)?;
-            versions.push(Version { headers, walk });
+/// A rule set, for each version of IP that it is about.
+pub(super) struct Versions<'s>(Vec<Version<'s>>);
+
+impl<'s> Versions<'s> {
+    pub(super) fn of(set: &'s RuleSet) -> Result<Self, TooLarge> {
+        let mut versions = Vec::new();
+        for is_v6 in [false, true] {
+            if set.bases.iter().any(|base| base.families.has(is_v6)) {
+                let mut headers = Headers::new(is_v6, &subjects(set))?;
+                headers.name(&set.groups);
+                let walk = walk(set, is_v6, &mut headers)?;
+                versions.push(Version { headers, walk, entering: BTreeMap::new() });
+            }
+        }
+        Ok(Self(versions))
+    }
+
+    /// Rules that packets come to, in one version or the other.
+    fn met(&self) -> BTreeSet<RulePlace> {
+        self.0.iter().flat_map(|version| version.walk.seen.keys().copied()).collect()
+    }
+
+    /// Of these rules those without which, all of them, nothing would change; and of those that take nothing, those
+    /// some of whose packets meet with what they want all the same.
+    pub(super) fn needless(
+        &mut self,
+        mut needless: BTreeSet<RulePlace>,
+    ) -> Result<(BTreeSet<RulePlace>, BTreeSet<RulePlace>), TooLarge> {
+        // A rule goes for all versions or for none; and with one that stays, another may have to.
+        loop {
+            let mut left = needless.clone();
+            let mut served = BTreeSet::new();
+            for version in &mut self.0 {
+                let mut looker = Looker::new(&version.walk, &needless, &mut version.entering);
+                version.walk.decide(&mut version.headers, &mut looker)?;
+                let Looker { found, served: as_wanted, .. } = looker;
+                left.retain(|place| {
+                    found.contains(place) || !version.walk.seen.contains_key(place)
+                });
+                served.extend(as_wanted);
+            }
+            if left == needless {
+                return Ok((needless, served));
+            }
+            needless = left;
         }
     }
-    let all = versions.iter().flat_map(|version| version.walk.seen.keys().copied());
-    let mut needless: BTreeSet<RulePlace> = all.collect();
-    // A rule goes for all versions or for none; and with one that stays, another may have to.
-    let served = loop {
-        let mut left = needless.clone();
-        let mut served = BTreeSet::new();
-        for version in &mut versions {
-            let mut looker = Looker::new(&version.walk, &needless);
-            version.walk.decide(&mut version.headers, &mut looker)?;
-            let Looker { found, served: as_wanted, .. } = looker;
-            left.retain(|place| found.contains(place) || !version.walk.seen.contains_key(place));
-            served.extend(as_wanted);
+
+    /// Pairs of rules that could be one, for all versions alike: the second, with the first.
+    pub(super) fn mergeable(
+        &mut self,
+        needless: &BTreeSet<RulePlace>,
+    ) -> Result<BTreeMap<RulePlace, RulePlace>, TooLarge> {
+        let mut common: Option<BTreeMap<RulePlace, RulePlace>> = None;
+        for Version { headers, walk, .. } in &mut self.0 {
+            let mut found = mergeable(walk, needless, headers)?;
+            if let Some(other) = &common {
+                found.retain(|second, first| other.get(second) == Some(first));
+            }
+            common = Some(found);
         }
-        if left == needless {
-            break served;
-        }
-        needless = left;
-    };
+        Ok(common.unwrap_or_default())
+    }
+}
+
+/// Looks through a rule set.
+pub(crate) fn analyse(set: &RuleSet) -> Result<Analysed, TooLarge> {
+    let mut versions = Versions::of(set)?;
+    let met = versions.met();
+    let (needless, served) = versions.needless(met.clone())?;
     let mut findings = Vec::new();
     for (count, place) in needless.iter().enumerate() {
         let is_explained = count < EXPLAINED_MAX;
-        findings.push(of_needless(*place, &mut versions, served.contains(place), is_explained)?);
+        let is_served = served.contains(place);
+        findings.push(of_needless(*place, &mut versions.0, is_served, is_explained)?);
     }
-    findings.extend(merges(&mut versions, &needless)?);
-    for Version { headers, walk } in &mut versions {
+    let kinds = findings.iter().map(|finding| finding.kind);
+    let kinds = needless.iter().copied().zip(kinds).collect();
+    findings.extend(merges(set, versions.mergeable(&needless)?));
+    for Version { headers, walk, .. } in &mut versions.0 {
         findings.extend(tenants::conflicts(walk, headers)?);
     }
-    let met = versions.iter().flat_map(|version| version.walk.seen.keys().copied()).collect();
     findings.extend(unreached(set, &met));
     findings.extend(set.lints.iter().map(|one| lint(&set.file, one)));
     findings.extend(set.skipped.iter().map(|one| skipped(&set.file, one)));
     findings.sort_by_key(|finding| (finding.site.line, finding.kind));
     // Both versions tell of the same rules.
     findings.dedup_by(|a, b| (a.kind, &a.site, &a.what) == (b.kind, &b.site, &b.what));
-    Ok(Analysed { findings, needless })
+    Ok(Analysed { findings, needless: kinds })
 }
 
 /// Finds, from behind, the rules that could go.
@@ -85,16 +132,21 @@ struct Looker<'w> {
     may_go: &'w BTreeSet<RulePlace>,
     /// Chains that more than one way leads to: what is behind them differs.
     shared: BTreeSet<ChainIndex>,
+    entering: &'w mut BTreeMap<RulePlace, Set>,
     found: BTreeSet<RulePlace>,
     /// Of those that take nothing, those some of whose packets meet with what they want all the same.
     served: BTreeSet<RulePlace>,
 }
 
 impl<'w> Looker<'w> {
-    fn new(walk: &'w Walk<'w>, may_go: &'w BTreeSet<RulePlace>) -> Self {
-        let chains = &walk.set.chains;
+    fn new(
+        walk: &'w Walk<'w>,
+        may_go: &'w BTreeSet<RulePlace>,
+        entering: &'w mut BTreeMap<RulePlace, Set>,
+    ) -> Self {
+        let shared = shared(&walk.set.chains);
         let (found, served) = (BTreeSet::new(), BTreeSet::new());
-        Self { walk, may_go, shared: shared(chains), found, served }
+        Self { walk, may_go, shared, entering, found, served }
     }
 }
 
@@ -116,8 +168,8 @@ impl Judge for Looker<'_> {
         let traced = headers.bdd.or(with.traced, without.traced)?;
         let is_needless = seen.taken.is_empty()
             || !self.shared.contains(&place.0)
-                && headers.bdd.and(traced, seen.taken)?.is_empty()
-                && with.differing(without, seen.taken, headers)?.is_empty();
+                && !headers.bdd.meets(traced, seen.taken)
+                && !with.is_any(Comparison::Different, without, seen.taken, headers)?;
         if is_needless {
             self.found.insert(place);
         }
@@ -132,9 +184,8 @@ impl Judge for Looker<'_> {
     ) -> Result<(), TooLarge> {
         let Some(seen) = self.walk.seen.get(&place) else { return Ok(()) };
         if seen.taken.is_empty() {
-            let packets = entering(self.walk, place, headers)?;
-            let differing = wanted.differing(real, packets, headers)?;
-            if !headers.bdd.minus(packets, differing)?.is_empty() {
+            let packets = entering(self.walk, place, self.entering, headers)?;
+            if wanted.is_any(Comparison::Alike, real, packets, headers)? {
                 self.served.insert(place);
             }
         }
@@ -147,10 +198,20 @@ fn rule_at(set: &RuleSet, place: RulePlace) -> &Rule {
 }
 
 /// Packets that a rule asks for, of those that come to its chain.
-fn entering(walk: &Walk<'_>, place: RulePlace, headers: &mut Headers) -> Result<Set, TooLarge> {
+fn entering(
+    walk: &Walk<'_>,
+    place: RulePlace,
+    known: &mut BTreeMap<RulePlace, Set>,
+    headers: &mut Headers,
+) -> Result<Set, TooLarge> {
+    if let Some(packets) = known.get(&place) {
+        return Ok(*packets);
+    }
     let own = own(rule_at(walk.set, place), place, headers)?;
     let come = walk.seen.get(&(place.0, 0)).map_or(Set::NONE, |seen| seen.reaching);
-    headers.bdd.and(own, come)
+    let packets = headers.bdd.and(own, come)?;
+    known.insert(place, packets);
+    Ok(packets)
 }
 
 /// What there is to say of a rule that could go.
@@ -162,15 +223,17 @@ fn of_needless(
 ) -> Result<Finding, TooLarge> {
     let (mut takes, mut asks, mut class) = (false, false, None);
     let mut takers: BTreeMap<usize, Site> = BTreeMap::new();
-    for Version { headers, walk } in versions.iter_mut() {
+    for Version { headers, walk, entering: known } in versions.iter_mut() {
         let Some(seen) = walk.seen.get(&place).copied() else { continue };
-        let packets =
-            if seen.taken.is_empty() { entering(walk, place, headers)? } else { seen.taken };
+        let packets = match seen.taken.is_empty() {
+            true => entering(walk, place, known, headers)?,
+            false => seen.taken,
+        };
         takes |= !seen.taken.is_empty();
         asks |= !packets.is_empty();
         class = class.or_else(|| headers.in_words(packets));
         if seen.taken.is_empty() && is_explained {
-            takers.extend(takers_of(packets, seen, walk, headers)?);
+            takers.extend(takers_of(packets, seen, walk, headers));
         }
     }
     let set = versions.first().map(|version| version.walk.set);
@@ -220,38 +283,26 @@ fn takers_of(
     own: Seen,
     walk: &Walk<'_>,
     headers: &mut Headers,
-) -> Result<BTreeMap<usize, Site>, TooLarge> {
+) -> BTreeMap<usize, Site> {
     let mut takers = BTreeMap::new();
     for (place, seen) in walk.seen.iter().filter(|(_, seen)| seen.order < own.order) {
         let rule = rule_at(walk.set, *place);
         let leads_on = |verdict| matches!(verdict, Verdict::Jump(_) | Verdict::Goto(_));
         let decides = rule.verdicts().any(|verdict| !leads_on(verdict));
-        if decides && !headers.bdd.and(seen.taken, packets)?.is_empty() {
+        if decides && headers.bdd.meets(seen.taken, packets) {
             takers.insert(seen.order, Site { file: walk.set.file.clone(), line: rule.line });
             if takers.len() > TOLD_MAX {
                 break;
             }
         }
     }
-    Ok(takers)
+    takers
 }
 
-/// Pairs of rules that could be one, for all versions alike.
-fn merges(
-    versions: &mut [Version<'_>],
-    needless: &BTreeSet<RulePlace>,
-) -> Result<Vec<Finding>, TooLarge> {
-    let mut common: Option<BTreeMap<RulePlace, RulePlace>> = None;
-    for Version { headers, walk } in versions.iter_mut() {
-        let mut found = mergeable(walk, needless, headers)?;
-        if let Some(other) = &common {
-            found.retain(|second, first| other.get(second) == Some(first));
-        }
-        common = Some(found);
-    }
-    let Some(set) = versions.first().map(|version| version.walk.set) else { return Ok(Vec::new()) };
+/// What there is to say of pairs of rules that could be one.
+fn merges(set: &RuleSet, pairs: BTreeMap<RulePlace, RulePlace>) -> impl Iterator<Item = Finding> {
     let site = |place: RulePlace| Site { file: set.file.clone(), line: rule_at(set, place).line };
-    let told = common.into_iter().flatten().map(|(second, first)| Finding {
+    pairs.into_iter().map(move |(second, first)| Finding {
         kind: FindingKind::Mergeable,
         way: None,
         site: site(second),
@@ -263,8 +314,7 @@ fn merges(
         advice: "make one rule of both, in the place of the first".to_owned(),
         class: None,
         others: vec![site(first)],
-    });
-    Ok(told.collect())
+    })
 }
 
 /// What was said when the rules were read.

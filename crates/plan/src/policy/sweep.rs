@@ -80,13 +80,19 @@ impl OverlapRows {
         self.rows.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// Those of the second that one of the first overlaps, by their places.
-    pub(super) fn row(&self, first: usize) -> impl Iterator<Item = usize> {
-        let words = self.rows.get(first * self.words..(first + 1) * self.words).unwrap_or_default();
-        words.iter().enumerate().flat_map(|(at, word)| {
-            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| 64 * at + bit)
-        })
+    /// Those of the second that one of the first overlaps, a bit each.
+    pub(super) fn row(&self, first: usize) -> &[u64] {
+        self.rows.get(first * self.words..(first + 1) * self.words).unwrap_or_default()
     }
+}
+
+/// Places of the bits that are set in a row.
+pub(super) fn places(row: &[u64]) -> impl Iterator<Item = usize> {
+    row.iter().enumerate().flat_map(|(at, word)| {
+        let rest = |bits: &u64| Some(bits & bits.wrapping_sub(1));
+        let words = std::iter::successors(Some(*word), rest).take_while(|bits| *bits != 0);
+        words.map(move |bits| 64 * at + bits.trailing_zeros() as usize)
+    })
 }
 
 /// Places of cubes with a bound of each, in its order.
@@ -113,6 +119,10 @@ fn clear(
     for (bound, row) in first {
         while let Some((_, at)) = next.next_if(|(other, _)| takes(*bound, *other)) {
             taken[at / 64] |= 1 << (at % 64);
+        }
+        if next.peek().is_none() {
+            // All are taken: this row and those behind it lose none.
+            return;
         }
         let row = &mut rows[row * words..(row + 1) * words];
         row.iter_mut().zip(&taken).for_each(|(word, taken)| *word &= taken);
