@@ -3,7 +3,8 @@
 use crate::connection::Connection;
 use crate::document::{DocumentArgument, Written};
 use crate::failure::Failure;
-use crate::output::{Format, say, tell};
+use crate::optimize::optimize;
+use crate::output::{Format, progress, say, tell};
 use crate::placement;
 use crate::plan::{draft, tell_taken};
 use crate::receipt;
@@ -31,6 +32,11 @@ pub(crate) struct ApplyArguments {
     /// Remove what the document declares, instead.
     #[arg(long)]
     undeploy: bool,
+    /// Send firewalls without rules that nothing would miss and with neighbours said as one, proved to do the same with
+    /// every packet; what would change what becomes of packets is only suggested. The files stay as they are. Rules
+    /// with 'monitored' in their comment stay.
+    #[arg(long, conflicts_with = "undeploy")]
+    optimize: bool,
     /// Wait until chains and slices are active and their former paths are gone; say how far the
     /// nodes are and what became of packets on old paths. Exit code 1 when something of that is not
     /// over in time.
@@ -47,7 +53,12 @@ pub(crate) struct ApplyArguments {
 
 pub(crate) fn run(connection: &Connection, arguments: &ApplyArguments) -> Result<(), Failure> {
     let client = connection.client()?;
-    let document = arguments.document.read()?;
+    let mut document = arguments.document.read()?;
+    if arguments.optimize {
+        for told in optimize(&mut document.document)? {
+            progress(format_args!("{told}"));
+        }
+    }
     let began = Instant::now();
     let applied = apply(&client, &document, arguments)?;
     let Some(applied) = applied else {

@@ -33,6 +33,7 @@ mod nf_ids;
 mod nf_instance;
 mod nf_monitor;
 mod node;
+mod optimize;
 mod output;
 mod path;
 mod path_compare;

@@ -3,7 +3,7 @@
 
 mod analyze;
 mod compile;
-mod members;
+pub(crate) mod members;
 mod reading;
 
 pub(crate) use members::profile;

@@ -1,7 +1,7 @@
 //! What rule sets say, alone and together: rules that take no packet, that could go, and that stand in the wrong order
 //! (specification of function parallelism, section 2).
 //!
-//! Knows rules as they were read, the same that functions run. Refuses to read files, and to change a rule.
+//! Knows rules as they were read, the same that functions run. Refuses to read files, and to change what a rule set does.
 
 mod bdd;
 mod chains;
@@ -11,6 +11,7 @@ mod headers;
 mod merge;
 pub mod openflow;
 mod rule_sets;
+mod shorten;
 mod sweep;
 mod tenants;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod tests;
 
 pub use chains::ChainFunction;
 pub use finding::{Finding, FindingKind, Severity, Site, Way};
+pub use shorten::{MONITORED, Shortened, shorten};
 
 use bdd::TooLarge;
 use catena_rules::ReadRules;

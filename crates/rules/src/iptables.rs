@@ -5,6 +5,7 @@
 //! other functions.
 
 mod matches;
+pub mod rewrite;
 mod targets;
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 
 use super::members;
 use super::reading::{self, ReadingArguments, named_file, refused};
+use crate::document::Written;
 use crate::failure::Failure;
 use crate::nf_ids::named_value;
 use crate::output::{Format, say, tell};
@@ -89,7 +90,12 @@ impl AnalyzeArguments {
 
     pub(super) fn report(&self) -> Result<Report, Failure> {
         let subject = match &self.file {
-            Some(file) => members::with_rules(file, &self.foreign()?)?,
+            Some(file) => {
+                let document = Written::read(file)?.document;
+                let foreign = self.foreign()?;
+                members::check_foreign(&document, &foreign, file)?;
+                members::with_rules(&document, &foreign)?
+            }
             None => self.files()?,
         };
         let (mut findings, mut functions, mut met) = (Vec::new(), BTreeMap::new(), Vec::new());

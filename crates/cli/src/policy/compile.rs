@@ -3,6 +3,7 @@
 
 use super::members;
 use super::reading::{self, ReadingArguments};
+use crate::document::Written;
 use crate::failure::Failure;
 use crate::output::say;
 use catena_plan::policy::openflow::{CompiledFlows, SwitchSides, TABLE_UNSAID, compile};
@@ -75,7 +76,8 @@ impl CompileArguments {
 
     /// The rules of a document's firewall.
     fn of_document(&self, file: &Path) -> Result<Vec<RuleSet>, Failure> {
-        let functions = members::with_rules(file, &BTreeMap::new())?.functions.into_iter();
+        let functions = members::with_rules(&Written::read(file)?.document, &BTreeMap::new())?;
+        let functions = functions.functions.into_iter();
         let is_named = |name: &String| self.function.as_ref().is_none_or(|wanted| wanted == name);
         let firewalls = functions.filter_map(|(name, rules)| match rules {
             ReadRules::Filter(sets) if is_named(&name) => Some((name, sets)),

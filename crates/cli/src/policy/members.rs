@@ -84,27 +84,25 @@ pub(super) fn of_document(file: &Path) -> Result<(Vec<StageMember>, Vec<Chain>),
 }
 
 /// What an analysis looks through.
-pub(super) struct Subject {
-    pub(super) functions: BTreeMap<String, ReadRules>,
-    pub(super) chains: Vec<RuledChain>,
+pub(crate) struct Subject {
+    pub(crate) functions: BTreeMap<String, ReadRules>,
+    pub(crate) chains: Vec<RuledChain>,
 }
 
 /// A chain with its functions in order.
-pub(super) struct RuledChain {
-    pub(super) name: String,
-    pub(super) functions: Vec<(String, Profile)>,
-    pub(super) is_symmetric: bool,
+pub(crate) struct RuledChain {
+    pub(crate) name: String,
+    pub(crate) functions: Vec<(String, Profile)>,
+    pub(crate) is_symmetric: bool,
 }
 
 /// The functions of a document with their rules, and its chains. `foreign` are those of functions that others run.
-pub(super) fn with_rules(
-    file: &Path,
+pub(crate) fn with_rules(
+    document: &Document,
     foreign: &BTreeMap<String, ReadRules>,
 ) -> Result<Subject, Failure> {
-    let document = Written::read(file)?.document;
     let profiles = foreign.iter().map(|(name, rules)| (name.clone(), profile_of(rules)));
     let (mut functions, mut known) = (foreign.clone(), profiles.collect::<BTreeMap<_, _>>());
-    check_foreign(&document, foreign, file)?;
     for function in document.functions.iter().filter(|one| !foreign.contains_key(&one.name)) {
         let configuration = function.template.as_ref().and_then(FunctionTemplate::configuration);
         let rules =
@@ -124,7 +122,7 @@ pub(super) fn with_rules(
 }
 
 /// Refuses rules of functions that are in no chain, and of those that have rules of their own.
-fn check_foreign(
+pub(super) fn check_foreign(
     document: &Document,
     foreign: &BTreeMap<String, ReadRules>,
     file: &Path,

@@ -281,6 +281,35 @@ fn firewall() -> FunctionReport {
     .unwrap()
 }
 
+#[test]
+fn threads_are_cores_of_their_own_where_a_host_tells_of_them() {
+    let at = |name: &str, hop: u16| KnownFunction {
+        hop: Some(hop),
+        ..function(name, Some("ids"), &["h"])
+    };
+    let chain = [at("a", 0), at("b", 0), at("c", 0), at("d", 1)];
+    let stages = vec![vec!["a".to_owned()], vec!["b".to_owned(), "c".to_owned()]];
+    let threads = [HopThreads { hop: 0, stages, hop_ns: 40_000 }];
+    let told = load(&chain, &Times::default(), &threads);
+    let threads_of = |stage: &Vec<FunctionLoad>| -> Vec<(String, Option<u16>)> {
+        let one = |function: &FunctionLoad| {
+            let thread = function.cores[0].thread;
+            assert!(thread.is_none_or(|thread| (thread.hop_s - 4e-5).abs() < 1e-12));
+            (function.name.clone(), thread.map(|thread| thread.number))
+        };
+        stage.iter().map(one).collect()
+    };
+    let told: Vec<_> = told.stages.iter().map(threads_of).collect();
+    let named = |name: &str, thread| (name.to_owned(), thread);
+    let expected = [
+        vec![named("a", Some(0))],
+        vec![named("b", Some(1)), named("c", Some(2))],
+        vec![named("d", None)],
+    ];
+    assert_eq!(told, expected);
+    assert!(load(&chain, &Times::default(), &[]).stages.iter().all(|stage| stage.len() == 1));
+}
+
 /// By hand: 50,000 packets in half a second are 100,000 a second, and 200 ns each are 0.02 cores.
 #[test]
 fn what_is_measured_is_used_and_stands_beside_what_is_expected() {
@@ -292,8 +321,9 @@ fn what_is_measured_is_used_and_stands_beside_what_is_expected() {
     let mut times = Times::default();
     times.add(&second);
     let functions = known::of_report(&second, &[firewall()]);
-    assert_eq!(functions, [function("edge", Some("firewall"), &["host2"])]);
-    let told = |seen: Seen| beside("web".into(), load(&functions, &times), seen).unwrap();
+    let at_hop = KnownFunction { hop: Some(0), ..function("edge", Some("firewall"), &["host2"]) };
+    assert_eq!(functions, [at_hop]);
+    let told = |seen: Seen| beside("web".into(), load(&functions, &times, &[]), seen).unwrap();
     let expected = told(seen);
     let said = lines(&expected);
     assert_eq!(said[0], "expected of chain web at 100000 packets a second (measured)");

@@ -8,7 +8,7 @@ use super::decision::{RulePlace, Walk, own};
 use super::finding::{Finding, FindingKind, Site};
 use super::headers::Headers;
 use super::rule_sets::TOLD_MAX;
-use super::sweep::{Cube, OverlapRows, of_rule};
+use super::sweep::{Cube, OverlapRows, of_rule, places};
 use catena_rules::rule_set::{Owner, Rule, RuleSet, Verdict};
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ fn meeting(peers: &[Owned<'_>], is_v6: bool) -> Result<Vec<(usize, usize)>, TooL
     let rows = OverlapRows::of(&cubes, &cubes);
     let mut pairs: Vec<(usize, usize)> = Vec::new();
     for (row, first) in rules.iter().enumerate() {
-        let seconds = rows.row(row).map(|second| (*first, rules[second]));
+        let seconds = places(rows.row(row)).map(|second| (*first, rules[second]));
         pairs.extend(seconds.filter(|(first, second)| {
             let [first, other] = [&peers[*first], &peers[*second]];
             first.place < other.place

@@ -2,6 +2,7 @@
 
 mod chains;
 mod groups;
+mod shorten;
 
 use super::analyse_rules;
 use super::bdd::Set;

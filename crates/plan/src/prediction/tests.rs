@@ -122,6 +122,36 @@ fn functions_side_by_side_have_the_numbers_of_the_vectors() {
     close(mean(&predict(&chain, given(2.5e5), FEW).unwrap()), 3e-6, 1e-12);
 }
 
+/// By hand: threads that take a second each, exponentially, at half a packet a second. One behind the other: two times
+/// 1 / (1 - 0.5) = 2 s. Side by side: (12 - 0.5) / 8 · 2 s = 2.875 s. Each that is asked takes 0.1 s more, once for those
+/// side by side, and the worker takes 0.01 s of its own at nobody's thread.
+#[test]
+fn functions_that_threads_ask_are_queues_of_their_own() {
+    let on_thread = |number: u16| {
+        let thread = Some(FunctionThread { number, hop_s: 0.1 });
+        let core = CoreShare { node: Some(node("h")), thread, share: 1.0 };
+        FunctionLoad { cores: vec![core], ..function("f", 1.0, 1.0, &[]) }
+    };
+    let (pipeline, fork) =
+        (vec![vec![on_thread(0)], vec![on_thread(1)]], vec![vec![on_thread(0), on_thread(1)]]);
+    for (stages, expected) in [(pipeline, 4.2), (fork, 2.975)] {
+        let chain = ChainLoad { stages, steering: Some(service(0.01, 0.0)) };
+        let told = predict(&chain, given(0.5), FEW).unwrap();
+        close(mean(&told), expected, 1e-9);
+        // One node with both cores, of which each carries a packet a second.
+        let [node] = told.nodes.as_slice() else { panic!("{:?}", told.nodes) };
+        close(node.busy_cores.unwrap(), 1.0, 1e-9);
+        let ceiling = told.ceiling.unwrap();
+        close(ceiling.per_second, 1.0, 1e-9);
+        assert!(ceiling.thread.is_some());
+    }
+    // Exactly: what half of all stay behind one another is 1.678 · 2 s (Erlang's second), and the two hops.
+    let chain = ChainLoad { stages: vec![vec![on_thread(0)], vec![on_thread(1)]], steering: None };
+    let (told, is_exact) = shares(&predict(&chain, given(0.5), FEW).unwrap());
+    assert!(is_exact);
+    close(told.p50_s, 1.678_347 * 2.0 + 0.2, 1e-6);
+}
+
 /// By hand: two instances that share 1.5 packets a second get 0.75 each, M/M/1 at μ = 1 stays 1 / 0.25 = 4 s, and half
 /// of all packets stay ln 2 · 4 s at most.
 #[test]
