@@ -1,29 +1,40 @@
-//! Rules of two functions held against each other, and the needless ones of one found, over sets like those of
-//! ClassBench: prefixes, protocols and ports at random.
+//! Rules of two functions held against each other, the needless ones of one found, and the class of a header looked up,
+//! over sets like those of ClassBench: prefixes, protocols and ports at random.
 
 use super::serving::Measured;
 use crate::engine::wrong;
 use crate::results::{Better, Figure, Goal, Notes};
 use catena_model::bundle::Configuration;
+use catena_nf::firewall::Firewall;
+use catena_nf::harness::traffic::Shape;
+use catena_nf::packet::{Direction, Packet, Time};
 use catena_nf::random::Random;
-use catena_nf::registry;
+use catena_nf::{Function, registry};
 use catena_plan::policy::{analyse_rules, overlaps};
 use catena_rules::ReadRules;
+use catena_wire::scalar::IpProtocol;
 use serde_json::json;
 use std::fmt::Write;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 const RULES: usize = 10_000;
 /// Goals, milliseconds.
 const OVERLAP_MS: f64 = 100.0;
 const REDUNDANCY_MS: f64 = 1_000.0;
+const ONE_RULE_MS: f64 = 1.0;
+/// Goal, nanoseconds.
+const LOOKUP_NS: f64 = 100.0;
+/// Headers that are looked up for one sample.
+const LOOKUPS: usize = 1_024;
 
-pub(super) fn figures() -> [Figure; 2] {
-    let figure = |name, goal| Figure::new(name, "ms", Better::Lower, goal);
+pub(super) fn figures() -> [Figure; 4] {
+    let figure = |name, unit, goal| Figure::new(name, unit, Better::Lower, Goal::Value(goal));
     [
-        figure("overlap_10k_ms", Goal::Value(OVERLAP_MS)),
-        figure("redundancy_10k_ms", Goal::Value(REDUNDANCY_MS)),
+        figure("overlap_10k_ms", "ms", OVERLAP_MS),
+        figure("redundancy_10k_ms", "ms", REDUNDANCY_MS),
+        figure("one_rule_ms", "ms", ONE_RULE_MS),
+        figure("class_lookup_ns", "ns", LOOKUP_NS),
     ]
 }
 
@@ -67,6 +78,39 @@ impl Cube {
             && other.ports.0 <= self.ports.1
             && within(self.source, other.source)
             && within(self.destination, other.destination)
+    }
+
+    /// A header, some fields of which are those of the rule.
+    fn header(&self, draws: &mut Random) -> Shape {
+        let host = |(network, bits): (u32, u32), draws: &mut Random| {
+            let free = u32::MAX.checked_shr(bits).unwrap_or(0);
+            IpAddr::from(Ipv4Addr::from(network | draws.number() as u32 & free))
+        };
+        let ends = (host(self.source, draws), host(self.destination, draws));
+        let (low, high) = self.ports;
+        let ports = (40_000, low + draws.below(usize::from(high - low) + 1) as u16);
+        let protocol = IpProtocol(self.protocol);
+        let (traffic_class, vlan) = (0, None);
+        Shape {
+            ends,
+            protocol,
+            ports,
+            traffic_class,
+            vlan,
+            is_later_fragment: false,
+            ..Shape::draw(draws)
+        }
+    }
+
+    fn has(&self, header: &Shape) -> bool {
+        let within = |(network, bits): (u32, u32), end: IpAddr| {
+            let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+            matches!(end, IpAddr::V4(end) if end.to_bits() & mask == network)
+        };
+        self.protocol == header.protocol.0
+            && (self.ports.0..=self.ports.1).contains(&header.ports.1)
+            && within(self.source, header.ends.0)
+            && within(self.destination, header.ends.1)
     }
 
     /// As iptables-save writes it.
@@ -128,6 +172,60 @@ pub(super) fn measure(samples: usize, is_quick: bool, notes: &mut Notes) -> Meas
         notes.take("redundancy_10k_ms", true, ms(began));
         if analysed.rules != count {
             return Err(wrong("rules", &format!("{} of {count} were looked at", analysed.rules)));
+        }
+    }
+    one_rule((&cubes, &rules), samples, notes)?;
+    lookups(&cubes, &rules, samples, notes)
+}
+
+/// Which of all rules a new one meets.
+fn one_rule(
+    (cubes, rules): (&[Cube], &ReadRules),
+    samples: usize,
+    notes: &mut Notes,
+) -> Measured<()> {
+    for sample in 1..=samples {
+        let (new, new_rules) = set(2 + sample as u64, 1)?;
+        let began = Instant::now();
+        let found = overlaps(&new_rules, rules);
+        notes.take("one_rule_ms", true, began.elapsed().as_secs_f64() * 1e3);
+        let began = Instant::now();
+        let pairs = cubes.iter().filter(|one| new.iter().any(|new| new.meets(one))).count();
+        notes.take("one_rule_ms", false, began.elapsed().as_secs_f64() * 1e3);
+        if found.is_none_or(|found| found.pairs != pairs) {
+            return Err(wrong("one rule", &format!("{found:?} for {pairs} pairs")));
+        }
+    }
+    Ok(())
+}
+
+/// The first rule that has a header, as a firewall finds it and as a look at each rule does.
+fn lookups(cubes: &[Cube], rules: &ReadRules, samples: usize, notes: &mut Notes) -> Measured<()> {
+    let ReadRules::Filter(sets) = rules else { return Err(wrong("lookups", &"no filter")) };
+    let firewall = Firewall::new(sets).map_err(|error| wrong("lookups", &error))?;
+    let mut draws = Random::new(3);
+    let headers = (0..LOOKUPS).filter_map(|_| Some(draws.pick(cubes)?.header(&mut draws)));
+    let headers: Vec<Shape> = headers.collect();
+    let frames: Vec<Vec<u8>> = headers.iter().filter_map(Shape::frame).collect();
+    let packets: Vec<Packet<'_>> =
+        frames.iter().filter_map(|frame| Packet::read(frame).ok()).collect();
+    let ns = |began: Instant| began.elapsed().as_secs_f64() * 1e9 / LOOKUPS as f64;
+    for sample in 1..=samples {
+        eprintln!("bench: class_lookup_ns, sample {sample} of {samples}");
+        let began = Instant::now();
+        let ask = |packet| firewall.ask(Time::default(), Direction::Forward, packet).rules;
+        let found: Vec<Option<u32>> =
+            packets.iter().map(|packet| ask(packet).last().copied()).collect();
+        notes.take("class_lookup_ns", true, ns(began));
+        let began = Instant::now();
+        let first = |header| cubes.iter().position(|cube| cube.has(header));
+        let expected: Vec<Option<usize>> = headers.iter().map(first).collect();
+        notes.take("class_lookup_ns", false, ns(began));
+        let is_same = |(found, expected): (&Option<u32>, &Option<usize>)| {
+            found.map(|rule| rule as usize) == *expected
+        };
+        if found.len() != expected.len() || !found.iter().zip(&expected).all(is_same) {
+            return Err(wrong("lookups", &"a header has another class"));
         }
     }
     Ok(())
