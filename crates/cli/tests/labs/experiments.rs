@@ -306,6 +306,27 @@ fn the_orders_that_are_suggested_to_tenants_do_to_packets_what_is_said() {
     assert_eq!(log.lines().filter(|line| line.contains("%90%90%90%90")).count(), 3, "{log}");
 }
 
+/// Functions that compute, one after the other and as their host finds best: both are timed, and beside each stands what
+/// is predicted of it from times that were measured. How long they take is for whoever reads the figures.
+#[test]
+fn functions_are_timed_in_the_form_that_a_host_chooses_beside_what_is_predicted() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().expect("a folder");
+    let summary = ready_in(folder.path(), "nfp-latency.yaml", "", false);
+    let parallel = &summary["parallel"];
+    for key in ["serial_us", "plan_us", "predicted_us", "serial_predicted_us", "bare_us"] {
+        assert!(parallel[key].as_f64().is_some_and(|us| us > 0.0), "{key} of {parallel}");
+    }
+    let number = |key: &str| parallel[key].as_f64().expect("a number");
+    let reduction = (1.0 - number("plan_us") / number("serial_us")) * 100.0;
+    assert!((number("reduction_pct") - reduction).abs() < 1e-6, "{parallel}");
+    assert!(parallel["forms"].as_array().is_some_and(|forms| !forms.is_empty()), "{parallel}");
+    let rows = result(folder.path(), "delays.csv");
+    for chain in ["bare", "serial", "plan"] {
+        assert!(rows.lines().any(|row| row.starts_with(&format!("{chain},150,"))), "{rows}");
+    }
+}
+
 /// Pages, attacks and closed doors: a firewall, an ids and a monitor have told and ended what the log of the real
 /// server, behind a nat, and a collector of others know of.
 #[test]

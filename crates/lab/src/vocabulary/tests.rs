@@ -67,6 +67,52 @@ fn a_key_that_is_said_twice_is_named_with_file_and_line() {
 }
 
 #[test]
+fn datagrams_that_are_timed_and_threads_that_ask_are_refused_with_what_to_do() {
+    let poisson = |more: &str| {
+        format!(
+            "{GOOD}  - {{tool: catena, protocol: udp, from: S, to: D, arrivals: poisson, {more}}}\n"
+        )
+    };
+    assert_eq!(told(&poisson("packets_per_second: 100")), "");
+    assert_eq!(told(&poisson("load: 0.5, load_of: C")), "");
+    let checked = format!("{}check: ['predicted within 10 above C']\n", poisson("flows: 3"));
+    assert_eq!(told(&checked), "");
+    for (wrong, said) in [
+        (poisson("packets: 3"), "traffic[1].arrivals: poisson ends with time, not after packets"),
+        (poisson("answers: true"), "traffic[1].arrivals: poisson has no answers"),
+        (poisson("flows: 251"), "traffic[1].arrivals: poisson has too many flows"),
+        (poisson("load: 0.5"), "traffic[1].load: is of no chain"),
+        (poisson("load_of: C"), "traffic[1].load_of: has no load"),
+        (poisson("load: 2.5, load_of: C"), "traffic[1].load: 2.5 is no load"),
+        (poisson("load: .nan, load_of: C"), "traffic[1].load: NaN is no load"),
+        (poisson("load: 0.5, load_of: c"), "traffic[1].load_of: no chain is named 'c'"),
+        (
+            poisson("load: 0.5, load_of: C, packets_per_second: 3"),
+            "traffic[1].load: is for arrivals: poisson",
+        ),
+        (
+            format!("{GOOD}check: [predicted]\n"),
+            "check[0]: is about datagrams that are timed, and none is",
+        ),
+        (
+            format!("{}check: ['predicted within 3 above c']\n", poisson("flows: 1")),
+            "check[0]: no chain is named 'c'",
+        ),
+        (
+            GOOD.replace("h1: {}", "h1: {function_form: fork}"),
+            "hosts.h1.function_form: is fork without threads",
+        ),
+        (
+            GOOD.replace("h1: {}", "h1: {function_threads: 65}"),
+            "hosts.h1.function_threads: 65 are too many",
+        ),
+    ] {
+        let found = told(&wrong);
+        assert!(found.contains(said), "{said}: {found}");
+    }
+}
+
+#[test]
 fn every_ready_lab_is_right_in_both_lengths() {
     let mut count = 0;
     for entry in std::fs::read_dir(labs()).unwrap() {

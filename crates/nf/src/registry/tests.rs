@@ -167,3 +167,31 @@ fn what_a_balancer_makes_of_destinations_follows_from_its_configuration() {
     let told = refusal("balancer", &config.to_string());
     assert!(told.contains("'web' has a 'health'") && told.contains("100 or more"), "{told}");
 }
+
+#[test]
+fn a_work_that_computes_within_bounds_stands_inside_and_all_of_them_apart() {
+    let work = |text: &str| Configuration {
+        kind: "work".into(),
+        config: serde_json::json!({"file": {"name": "work.yaml", "text": text}}).to_string(),
+    };
+    let surroundings = Surroundings::default();
+    let computes =
+        |mean: u64| work(&format!("computes: {{distribution: fixed, mean_iterations: {mean}}}"));
+    let waits = work("waits: {distribution: fixed, mean_ns: 10, queue: 1}");
+    assert!(make(&computes(1_000_000), &surroundings).is_ok());
+    for (one, said) in [
+        (
+            computes(1_000_001),
+            "mean_iterations is 1000001, and a data plane has turns for at most 1000000",
+        ),
+        (waits, "packets wait in a work, which no data plane lets them"),
+    ] {
+        let error = make(&one, &surroundings).err().unwrap().to_string();
+        assert!(error.contains(said) && error.contains("'door: apart'"), "{error}");
+        assert!(make_apart(&one, &surroundings).is_ok());
+    }
+    let shaper = Configuration { kind: "shaper".into(), config: "{}".into() };
+    let error = make(&shaper, &surroundings).err().unwrap().to_string();
+    assert!(error.contains("packets wait in a shaper"), "{error}");
+    assert_eq!(names().matches("work").count(), 1);
+}
