@@ -90,7 +90,8 @@ pub(crate) enum ChainCommand {
         /// asked, and what each way to ask them costs.
         #[arg(long)]
         why: bool,
-        /// Packets a second, both ways together, for which delay and load are predicted; without it, as many as come now.
+        /// Packets a second, both ways together, for which delay and load are predicted; without it, as many as come
+        /// now.
         #[arg(long, value_name = "PPS", value_parser = prediction::rate)]
         rate: Option<f64>,
         /// How it is printed.

@@ -37,6 +37,7 @@ mod tests {
             pipeline_ns: Some(830_400),
             fork_ns: Some(402_000),
             hop_ns: Some(39_000),
+            threads: Some(2),
         };
         assert_eq!(
             in_words(&choice),

@@ -12,6 +12,7 @@ use catena_plan::policy::{
     ChainFunction, Finding, MONITORED, Severity, Shortened, analyse_chain, analyse_rules, shorten,
 };
 use catena_rules::ReadRules;
+use catena_rules::groups::is_policy;
 use catena_rules::rule_set::RuleSet;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -25,7 +26,11 @@ pub(crate) fn optimize(document: &mut Document) -> Result<Vec<String>, Failure> 
     for function in &mut document.functions {
         told.extend(shorten_function(function)?);
     }
-    told.extend(suggestions(document)?);
+    // What is only suggested keeps nobody from applying.
+    told.extend(
+        suggestions(document)
+            .unwrap_or_else(|failure| vec![format!("nothing is suggested: {}", failure.message)]),
+    );
     Ok(told)
 }
 
@@ -38,11 +43,12 @@ fn shorten_function(function: &mut FunctionDocument) -> Result<Vec<String>, Fail
     for (file, set) in files.collect::<Vec<_>>().into_iter().zip(&sets) {
         let before = set.rules();
         let Some(text) = text_of(&mut template.config, file) else { continue };
-        if text.trim_start().starts_with('{') {
-            told.push(format!(
-                "{name}: {}: rules of nftables are told of and not rewritten",
-                set.file
-            ));
+        let language = match text.trim_start().starts_with('{') {
+            true => Some("rules of nftables"),
+            false => is_policy(text).then_some("policies between groups"),
+        };
+        if let Some(language) = language {
+            told.push(format!("{name}: {}: {language} are told of and not rewritten", set.file));
             proved.push(None);
             continue;
         }

@@ -132,6 +132,8 @@ pub(crate) struct HopThreads {
     pub(crate) stages: Vec<Vec<String>>,
     /// What it takes to ask a thread, in nanoseconds.
     pub(crate) hop_ns: u64,
+    /// Threads there; functions beyond them share these.
+    pub(crate) threads: u16,
 }
 
 /// Of a chain in force, if one of its functions was timed: at a rate, or at that which is counted now, for which the
@@ -145,6 +147,12 @@ pub(crate) fn of_report(
     let mut times = Times::default();
     times.add(report);
     if times.is_empty() {
+        if rate.is_some() {
+            progress(format_args!(
+                "nothing is expected of {}: none of its functions was timed; send packets through it first",
+                report.name
+            ));
+        }
         return Ok(None);
     }
     let load = load(&known::of_report(report, &client.functions()?), &times, threads);
@@ -180,11 +188,11 @@ fn load(functions: &[KnownFunction], times: &Times, threads: &[HopThreads]) -> C
     // Who gets copies elsewhere holds nobody up.
     let counted = functions.iter().filter(|function| !function.is_tap || function.kind.is_some());
     let counted: Vec<&KnownFunction> = counted.collect();
-    let mut stages = Vec::new();
+    let (mut stages, mut asked_before) = (Vec::new(), 0_u16);
     for hop in counted.chunk_by(|one, other| one.hop.is_some() && one.hop == other.hop) {
         let asked = threads.iter().find(|threads| hop.iter().all(|it| it.hop == Some(threads.hop)));
         match asked {
-            Some(threads) => stages.extend(threads.load(hop, times)),
+            Some(threads) => stages.extend(threads.load(hop, times, &mut asked_before)),
             None => stages.extend(hop.iter().map(|function| vec![function.load(times, None)])),
         }
     }
@@ -193,23 +201,26 @@ fn load(functions: &[KnownFunction], times: &Times, threads: &[HopThreads]) -> C
 }
 
 impl HopThreads {
-    /// The functions of this hop, each on a thread of its own.
-    fn load(&self, hop: &[&KnownFunction], times: &Times) -> Vec<Vec<FunctionLoad>> {
-        let mut threads = 0..;
-        let stage = |names: &Vec<String>| {
-            let there = hop.iter().filter(|function| names.contains(&function.name));
-            let mut thread = || {
-                threads
-                    .next()
-                    .map(|number| FunctionThread { number, hop_s: self.hop_ns as f64 * NS })
-            };
-            there.map(|function| function.load(times, thread())).collect()
+    /// The functions of this hop, each on a thread of its own while there are any; `before`: functions that threads ask
+    /// at other hops.
+    fn load(
+        &self,
+        hop: &[&KnownFunction],
+        times: &Times,
+        before: &mut u16,
+    ) -> Vec<Vec<FunctionLoad>> {
+        let mut thread = || {
+            let number = *before % self.threads.max(1);
+            *before = before.wrapping_add(1);
+            Some(FunctionThread { number, hop_s: self.hop_ns as f64 * NS })
         };
-        self.stages
-            .iter()
-            .map(stage)
-            .filter(|stage: &Vec<FunctionLoad>| !stage.is_empty())
-            .collect()
+        let mut stages: Vec<Vec<FunctionLoad>> = Vec::new();
+        for names in &self.stages {
+            let there = hop.iter().filter(|function| names.contains(&function.name));
+            stages.push(there.map(|function| function.load(times, thread())).collect());
+        }
+        stages.retain(|stage| !stage.is_empty());
+        stages
     }
 }
 

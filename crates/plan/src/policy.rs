@@ -1,7 +1,8 @@
 //! What rule sets say, alone and together: rules that take no packet, that could go, and that stand in the wrong order
 //! (specification of function parallelism, section 2).
 //!
-//! Knows rules as they were read, the same that functions run. Refuses to read files, and to change what a rule set does.
+//! Knows rules as they were read, the same that functions run. Refuses to read files, and to change what a rule set
+//! does.
 
 mod bdd;
 mod chains;

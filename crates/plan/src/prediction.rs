@@ -9,8 +9,8 @@
 //! one visit, whose time is the sum of theirs and of what the data plane takes for itself; a worker that is visited
 //! twice is one queue with two kinds of packets, whose visits count as independent. An instance gets its share of
 //! packets by chance. Of stages one behind the other, times add up; of functions side by side on different cores, the
-//! last one counts. A thread that asks a function in the worker's place has a core of its own, and what it takes to hand
-//! packets to it and back is a delay that nobody else waits for. Nothing else uses the cores.
+//! last one counts. A thread that asks a function in the worker's place has a core of its own, and what it takes to
+//! hand packets to it and back is a delay that nobody else waits for. Nothing else uses the cores.
 
 mod cores;
 mod delay;

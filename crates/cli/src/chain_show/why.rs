@@ -325,7 +325,10 @@ impl PlannedHop {
         };
         let choices = self.forms.iter().filter_map(|host| host.choice);
         let hop_ns = choices.filter_map(|choice| choice.hop_ns).max().unwrap_or(0);
-        Some(HopThreads { hop: self.hop, stages, hop_ns })
+        let choices = self.forms.iter().filter_map(|host| host.choice);
+        let threads = choices.filter_map(|choice| choice.threads).min().unwrap_or(1);
+        let threads = u16::try_from(threads).unwrap_or(u16::MAX);
+        Some(HopThreads { hop: self.hop, stages, hop_ns, threads })
     }
 
     fn lines(&self) -> Vec<String> {

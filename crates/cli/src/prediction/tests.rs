@@ -289,7 +289,7 @@ fn threads_are_cores_of_their_own_where_a_host_tells_of_them() {
     };
     let chain = [at("a", 0), at("b", 0), at("c", 0), at("d", 1)];
     let stages = vec![vec!["a".to_owned()], vec!["b".to_owned(), "c".to_owned()]];
-    let threads = [HopThreads { hop: 0, stages, hop_ns: 40_000 }];
+    let threads = [HopThreads { hop: 0, stages, hop_ns: 40_000, threads: 2 }];
     let told = load(&chain, &Times::default(), &threads);
     let threads_of = |stage: &Vec<FunctionLoad>| -> Vec<(String, Option<u16>)> {
         let one = |function: &FunctionLoad| {
@@ -303,7 +303,7 @@ fn threads_are_cores_of_their_own_where_a_host_tells_of_them() {
     let named = |name: &str, thread| (name.to_owned(), thread);
     let expected = [
         vec![named("a", Some(0))],
-        vec![named("b", Some(1)), named("c", Some(2))],
+        vec![named("b", Some(1)), named("c", Some(0))],
         vec![named("d", None)],
     ];
     assert_eq!(told, expected);

@@ -306,8 +306,8 @@ fn the_orders_that_are_suggested_to_tenants_do_to_packets_what_is_said() {
     assert_eq!(log.lines().filter(|line| line.contains("%90%90%90%90")).count(), 3, "{log}");
 }
 
-/// Functions that compute, one after the other and as their host finds best: both are timed, and beside each stands what
-/// is predicted of it from times that were measured. How long they take is for whoever reads the figures.
+/// Functions that compute, one after the other and as their host finds best: both are timed, and beside each stands
+/// what is predicted of it from times that were measured. How long they take is for whoever reads the figures.
 #[test]
 fn functions_are_timed_in_the_form_that_a_host_chooses_beside_what_is_predicted() {
     let _turn = turn();

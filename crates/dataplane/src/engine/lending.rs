@@ -23,12 +23,6 @@ impl Engine {
         self.functions.stage.is_lending() || !self.functions.released.is_empty()
     }
 
-    /// What a packet takes at the function that costs most of those that threads may be asked for, in nanoseconds.
-    #[must_use]
-    pub fn dearest_function_ns(&self) -> f64 {
-        self.functions.stage.dearest_ns()
-    }
-
     /// Packets that are lent, as on the wire: they are held in the accounts.
     #[must_use]
     pub const fn lent_packets(&self) -> u64 {

@@ -128,9 +128,10 @@ fn serve(
     let has_begun = outcome.is_ok();
     begin.send(outcome).ok();
     if has_begun {
-        for handed in receiver {
+        while let Some((handed, has_woken)) = next(&receiver) {
             match handed {
                 Handed::Question(call, asker) => {
+                    let call = if has_woken { call.of_one_that_slept() } else { *call };
                     let reply = call.put();
                     put.fetch_add(1, Ordering::Relaxed);
                     asker.tell(reply);
@@ -140,11 +141,21 @@ fn serve(
             }
         }
     }
+    // Whoever still hands something over learns that nobody is here.
+    drop(receiver);
     if is_confined {
         // It has no system call by which a thread ends.
         loop {
             std::thread::park();
         }
+    }
+}
+
+/// What comes next, and whether the thread sleeps until then; none: nobody can hand it anything any more.
+fn next(receiver: &Receiver<Handed>) -> Option<(Handed, bool)> {
+    match receiver.try_recv() {
+        Ok(handed) => Some((handed, false)),
+        Err(_) => receiver.recv().ok().map(|handed| (handed, true)),
     }
 }
 

@@ -91,6 +91,8 @@ pub(super) struct Worker {
     /// Which of the ready sources goes first; another with each vector.
     turn: usize,
     input: Vec<Packet>,
+    /// The part of it that is decided now.
+    part: Vec<Packet>,
     turn_room: TurnRoom,
     output: Output,
     /// The other workers of the node; none: it is the only one.
@@ -139,6 +141,7 @@ impl Worker {
             ready: Vec::new(),
             turn: 0,
             input: Vec::with_capacity(VECTOR_PACKETS_MAX),
+            part: Vec::with_capacity(VECTOR_PACKETS_MAX),
             turn_room: TurnRoom::default(),
             output: Output::default(),
             hand_off,
@@ -257,15 +260,16 @@ impl Worker {
 
     /// Fills a vector with packets that are decided here.
     fn receive(&mut self) {
-        let most = self.turn_room.packets(self.engine.dearest_function_ns());
-        let Some(hand_off) = &self.hand_off else { return self.receive_from_sources(most) };
+        let Some(hand_off) = &self.hand_off else {
+            return self.receive_from_sources(VECTOR_PACKETS_MAX);
+        };
         if hand_off.are_sends_waiting() {
             return;
         }
         if !hand_off.is_backed_up() {
             // A flood at the own ports must not starve those of others.
-            let others = if hand_off.has_to_decide() { most / 2 } else { 0 };
-            self.receive_from_sources(most - others);
+            let others = if hand_off.has_to_decide() { VECTOR_PACKETS_MAX / 2 } else { 0 };
+            self.receive_from_sources(VECTOR_PACKETS_MAX - others);
         }
         if let Some(hand_off) = &mut self.hand_off {
             hand_off.share(&self.engine, &mut self.input, &mut self.pool);

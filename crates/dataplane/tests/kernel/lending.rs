@@ -1,5 +1,5 @@
-//! Functions that threads are asked for, beside the kernel's path: what is written down for the kernel of a new flow waits
-//! for nobody, and the kernel takes no packet that a function is asked about.
+//! Functions that threads are asked for, beside the kernel's path: what is written down for the kernel of a new flow
+//! waits for nobody, and the kernel takes no packet that a function is asked about.
 
 use crate::differential::with_interfaces;
 use crate::scene::{packet, rules, three_hosts};

@@ -1,5 +1,5 @@
-//! What chains carry at most, measured before the first run, for traffic whose rate is a share of it: the same file asks
-//! the same of a fast machine and of a slow one. Knows how that is found out; refuses to know what is made of it.
+//! What chains carry at most, measured before the first run, for traffic whose rate is a share of it: the same file
+//! asks the same of a fast machine and of a slow one. Knows how that is found out; refuses to know what is made of it.
 
 use super::accounting::Snapshot;
 use super::cases::Case;

@@ -192,9 +192,6 @@ fn run_once(
     let setups = SetupEvidence::between(&before.setups(), &after.setups());
     evidence.setups = setups.map(|setups| setups.beside(watched));
     evidence.traffic = traffic;
-    for result in &mut evidence.traffic {
-        result.predicted = predict(running, result)?;
-    }
     evidence.update = update;
     evidence.account(account);
     Ok(evidence)
@@ -316,7 +313,10 @@ fn make_all(
         wait_until(traffic.at);
         let chain = traffic.chain.as_deref().or(case.chain.as_deref());
         let traffic = &ceilings.at_its_rate(traffic);
-        make(traffic, &place, chain, proof::run_of(phase, index), stop)
+        let mut result = make(traffic, &place, chain, proof::run_of(phase, index), stop)?;
+        // While its hosts do as they did for it.
+        result.predicted = predict(running, &result)?;
+        Ok(result)
     };
     let called = |call: &Call| {
         wait_until(call.at);

@@ -20,8 +20,8 @@ const NS_PER_US: f64 = 1e3;
 /// Milliseconds of one second.
 const MILLISECONDS: f64 = 1e3;
 
-/// `steering`, `deploy`, `tcp`, `location`, `update`, `update_tcp`, `functions` and `parallel` of those reports that have them,
-/// with what was called, its commit, machine, versions and repeats.
+/// `steering`, `deploy`, `tcp`, `location`, `update`, `update_tcp`, `functions` and `parallel` of those reports that
+/// have them, with what was called, its commit, machine, versions and repeats.
 #[must_use]
 pub fn summary(reports: &[RunReport]) -> Value {
     let mut all = Map::new();
@@ -68,8 +68,9 @@ pub fn summary(reports: &[RunReport]) -> Value {
     Value::Object(all)
 }
 
-/// Mean delay through functions one after the other (chain `serial`) and as their host finds best (chain `plan`), without
-/// what the way takes (chain `bare`), and what is predicted of the plan; by traffic, and of the first one by itself.
+/// Mean delay through functions one after the other (chain `serial`) and as their host finds best (chain `plan`),
+/// without what the way takes (chain `bare`), and what is predicted of the plan; by traffic, and of the first one by
+/// itself.
 fn parallel(report: &RunReport) -> Option<Value> {
     let rows = &report.evidence.delays;
     let of = |chain: &str, traffic: &str| {

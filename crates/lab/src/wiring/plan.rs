@@ -1,6 +1,9 @@
 //! From a lab to its wiring: a list of namespaces, bridges, cables, settings and routes, as data.
 //! Pure; refuses to make anything (see `apply`).
 
+#[cfg(test)]
+mod tests;
+
 use super::address::{
     self, CONTROLLER_NUMBER, DATA_NETWORK, HOST_NUMBER_FIRST, MANAGEMENT_NETWORK, Mac,
     SWITCH_NUMBER_FIRST,
@@ -487,123 +490,5 @@ impl fmt::Display for End {
             write!(f, " {address}")?;
         }
         if self.is_in_bridge { f.write_str(" in bridge") } else { Ok(()) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::path::{Path, PathBuf};
-
-    fn root() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-    }
-
-    #[test]
-    fn the_wiring_of_the_study_s_test_bed_is_the_reviewed_one() {
-        let lab = Lab::read(&root().join("labs/openstack-testbed.yaml"), false).unwrap();
-        let golden = root().join("crates/lab/tests/golden/openstack-testbed.txt");
-        let found = plan(&lab).unwrap().to_string();
-        if std::env::var_os("CATENA_GOLDEN_UPDATE").is_some() {
-            std::fs::write(&golden, &found).unwrap();
-        }
-        assert_eq!(found, std::fs::read_to_string(golden).unwrap());
-    }
-
-    #[test]
-    fn a_part_of_a_wiring_has_no_cable_to_outside() {
-        let lab = Lab::read(&root().join("labs/5g-slices.yaml"), false).unwrap();
-        let whole = plan(&lab).unwrap();
-        let part = whole.part(&["gnb", "red1", "upf", "sff"]);
-        assert_eq!((part.namespaces.len(), part.cables.len(), part.ports.len()), (4, 3, 3));
-        assert_eq!((part.bridges.len(), part.policy_routes.len()), (0, 1));
-        let all: Vec<&str> = whole.namespaces.iter().map(String::as_str).collect();
-        assert_eq!(whole.part(&all), whole);
-    }
-
-    #[test]
-    fn a_function_without_routes_keeps_what_it_gets() {
-        let lab = Lab::read(&root().join("labs/taps.yaml"), false).unwrap();
-        let plan = plan(&lab).unwrap();
-        let forwards = |device: &str| {
-            let of = |setting: &&Setting| {
-                setting.namespace == device && setting.key == "net.ipv4.ip_forward"
-            };
-            plan.settings.iter().filter(of).map(|setting| setting.value).collect::<Vec<_>>()
-        };
-        assert_eq!((forwards("v8"), forwards("t1"), forwards("S")), (vec!["1"], vec!["0"], vec![]));
-    }
-
-    #[test]
-    fn no_two_interfaces_of_a_lab_share_a_hardware_address_or_a_name() {
-        let labs = ["labs/openstack-testbed.yaml", "labs/tests/triangle.yaml"];
-        labs.iter().for_each(|lab| check_interfaces(lab));
-    }
-
-    fn check_interfaces(lab: &str) {
-        let lab = Lab::read(&root().join(lab), false).unwrap();
-        let plan = plan(&lab).unwrap();
-        let mut macs: Vec<Mac> =
-            plan.cables.iter().flat_map(|c| &c.ends).filter_map(|end| end.mac).collect();
-        let mut names: Vec<String> = plan
-            .cables
-            .iter()
-            .flat_map(|c| &c.ends)
-            .map(|end| format!("{}/{}", end.namespace, end.interface))
-            .collect();
-        let counts = (macs.len(), names.len());
-        macs.sort_unstable();
-        macs.dedup();
-        names.sort();
-        names.dedup();
-        assert_eq!((macs.len(), names.len()), counts);
-    }
-
-    #[test]
-    fn a_switch_that_reads_source_routes_is_wired_as_a_node_whose_cables_are_its_links() {
-        let lab = Lab::read(&root().join("labs/tests/triangle.yaml"), false).unwrap();
-        let plan = plan(&lab).unwrap();
-        assert_eq!(plan.bridges, [MANAGEMENT_SWITCH, "data"]);
-        let node = |name: &str| plan.nodes.iter().find(|node| node.name == name).unwrap();
-        let (host, switch) = (node("h1"), node("a1"));
-        assert_eq!((host.role, switch.role), (NodeRole::Host, NodeRole::Switch));
-        assert_eq!(host.links, ["l-a1", "l-h3"]);
-        assert_eq!(switch.links, ["l-h1", "l-a2", "l-a3", "l-a2-2"]);
-        assert_eq!([host.data, switch.data].map(|data| data.octets()[3]), [1, 101]);
-        let told = plan.to_string();
-        for cable in [
-            "a1/data0 172.30.0.101/24 -- data/a1 in bridge mtu 1500",
-            "a1/mgmt0 172.30.1.101/24",
-            "a1/l-a2-2 -- a2/l-a1-2 mtu 1500",
-        ] {
-            assert!(told.contains(&format!("cable {cable}")), "{cable} in {told}");
-        }
-    }
-
-    #[test]
-    fn equipment_in_a_cable_has_a_namespace_of_its_own_and_passes_what_its_ends_say() {
-        let lab = Lab::read(&root().join("labs/plain-equipment.yaml"), false).unwrap();
-        let plan = plan(&lab).unwrap();
-        assert_eq!((plan.transparent.len(), plan.open_vswitches.len()), (7, 1));
-        for line in [
-            "cable h2/l-leaf1 -- h2.leaf1.1/h2 in bridge mtu 1500",
-            "bridge h2.leaf1.1/br0 passes LLDP",
-            "cable h1/l-leaf1 -- h1.leaf1.0/h1 mtu 1500",
-            "open vswitch h1.leaf1.0 passes LLDP",
-            "bridge data/br0\n",
-        ] {
-            assert!(plan.to_string().contains(line), "{line} in {plan}");
-        }
-    }
-
-    #[test]
-    fn a_network_without_room_is_named_with_the_remedy() {
-        let text = "name: x\nhosts: {h: {}}\nnetworks: {n: {cidrs: [10.0.0.0/28]}}\n\
-                    functions: {v: {on: h, networks: [n]}}\n";
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("x.yaml");
-        std::fs::write(&file, text).unwrap();
-        let problem = plan(&Lab::read(&file, false).unwrap()).unwrap_err().to_string();
-        assert!(problem.contains("10.0.0.0/28 has no address number 101 for 'v'"), "{problem}");
     }
 }

@@ -59,8 +59,11 @@ pub struct FormChoice {
     /// The same of a fork; none: also where no two may be asked side by side.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork_ns: Option<u64>,
-    /// Of these, what it costs to ask by a thread, in nanoseconds: until it is awake, and until the worker is; none: there
-    /// are no threads.
+    /// Of these, what it costs to ask by a thread, in nanoseconds: until it is awake, and until the worker is; none:
+    /// there are no threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hop_ns: Option<u64>,
+    /// Threads that may be asked at one moment; functions that are more than these share some. None: there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
 }

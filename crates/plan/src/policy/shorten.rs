@@ -95,8 +95,17 @@ fn shortened(set: &RuleSet, text: &str) -> Result<Option<Shortened>, TooLarge> {
     Ok(Some(Shortened { text, removed: lines, merged, monitored, set: left }))
 }
 
+/// Says a comment of the rule so, as a word of its own?
 fn is_monitored(rule: &Rule) -> bool {
-    rule.text.split_once("--comment").is_some_and(|(_, rest)| rest.contains(MONITORED))
+    let comments = rule.text.split("--comment").skip(1).map(str::trim_start);
+    let value = |rest: &'_ str| -> String {
+        let quoted = |quote: char| rest.strip_prefix(quote)?.split(quote).next();
+        let value = ['"', '\''].into_iter().find_map(quoted);
+        value.or_else(|| rest.split_whitespace().next()).unwrap_or_default().to_lowercase()
+    };
+    let is_word =
+        |text: String| text.split(|c: char| !c.is_alphanumeric()).any(|word| word == MONITORED);
+    comments.map(value).any(is_word)
 }
 
 /// The rules, with a line of log in each that is monitored.

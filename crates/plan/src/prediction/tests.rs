@@ -123,8 +123,8 @@ fn functions_side_by_side_have_the_numbers_of_the_vectors() {
 }
 
 /// By hand: threads that take a second each, exponentially, at half a packet a second. One behind the other: two times
-/// 1 / (1 - 0.5) = 2 s. Side by side: (12 - 0.5) / 8 · 2 s = 2.875 s. Each that is asked takes 0.1 s more, once for those
-/// side by side, and the worker takes 0.01 s of its own at nobody's thread.
+/// 1 / (1 - 0.5) = 2 s. Side by side: (12 - 0.5) / 8 · 2 s = 2.875 s. Each that is asked takes 0.1 s more, once for
+/// those side by side, and the worker takes 0.01 s of its own at nobody's thread.
 #[test]
 fn functions_that_threads_ask_are_queues_of_their_own() {
     let on_thread = |number: u16| {

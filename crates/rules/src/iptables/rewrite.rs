@@ -30,9 +30,8 @@ pub fn joined(text: &str, first: u32, second: u32) -> Option<String> {
 }
 
 fn joined_rule(first: &str, second: &str) -> Option<String> {
-    let words = |rule| str::split_whitespace(rule).filter(|word| !word.starts_with('['));
-    let (mut all, others): (Vec<&str>, Vec<&str>) =
-        (words(first).collect(), words(second).collect());
+    let (first, second) = (without_counts(first), without_counts(second));
+    let [all, others] = [first, second].map(|rule| rule.split_whitespace().collect::<Vec<&str>>());
     let differing = |(at, (a, b)): (usize, (&&str, &&str))| (a != b).then_some(at);
     let mut differing = all.iter().zip(&others).enumerate().filter_map(differing);
     let (Some(at), None) = (differing.next(), differing.next()) else { return None };
@@ -45,8 +44,22 @@ fn joined_rule(first: &str, second: &str) -> Option<String> {
         "--sport" | "--source-port" | "--dport" | "--destination-port" | "--length" => range(both)?,
         _ => return None,
     };
-    *all.get_mut(at)? = &value;
-    Some(all.join(" "))
+    // In its place: what stands between words may be within quotes.
+    let word = *all.get(at)?;
+    let start = word.as_ptr() as usize - first.as_ptr() as usize;
+    let (before, behind) = (first.get(..start)?, first.get(start + word.len()..)?);
+    Some(format!("{before}{value}{behind}"))
+}
+
+/// A rule without the counts that it is saved with, `[packets:bytes]`.
+fn without_counts(rule: &str) -> &str {
+    let are_counts = |counts: &str| {
+        let mut digits =
+            counts.split(':').map(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+        counts.contains(':') && digits.all(|is_number| is_number)
+    };
+    let rest = rule.trim_start().strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    rest.filter(|(counts, _)| are_counts(counts)).map_or(rule, |(_, rule)| rule.trim_start())
 }
 
 /// The prefix whose halves two are.
@@ -63,4 +76,25 @@ fn range(ranges: [&str; 2]) -> Option<String> {
     });
     let [Some(one), Some(other)] = ends else { return None };
     Some(format!("{}:{}", one.0.min(other.0), one.1.max(other.1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_rules_are_said_as_one_and_nothing_else_of_them_changes() {
+        let both = |first: &str, second: &str| joined_rule(first, second);
+        let said = |address: &str| {
+            format!("-A FORWARD -s {address} -m comment --comment \"web  [ops] team\" -j DROP")
+        };
+        let of_counts = format!("[12:340] {}", said("10.128.0.0/9"));
+        assert_eq!(both(&said("10.0.0.0/9"), &of_counts), Some(said("10.0.0.0/8")));
+        let bare =
+            |address: &str| format!("-A FORWARD -m comment --comment [ops] -s {address} -j DROP");
+        assert_eq!(both(&bare("10.0.0.0/9"), &bare("10.128.0.0/9")), Some(bare("10.0.0.0/8")));
+        // No halves of one, and another option.
+        assert_eq!(both(&bare("10.0.0.0/9"), &bare("11.128.0.0/9")), None);
+        assert_eq!(both("-A a -i one -j DROP", "-A a -i two -j DROP"), None);
+    }
 }

@@ -95,6 +95,7 @@ pub(crate) fn choose(prices: &[Price], threads: Threads, now: Form) -> FormChoic
         pipeline_ns: told(Form::Pipeline),
         fork_ns: told(Form::Fork),
         hop_ns: Some(threads.hop_ns as u64).filter(|_| threads.count > 0),
+        threads: u32::try_from(threads.count).ok().filter(|count| *count > 0),
     }
 }
 

@@ -70,6 +70,13 @@ impl fmt::Debug for Reply {
 }
 
 impl Call {
+    /// The same, of a thread that was woken for it.
+    #[must_use]
+    pub fn of_one_that_slept(mut self) -> Self {
+        self.errand.has_woken = true;
+        self
+    }
+
     /// Asks. One that panics is dead: later questions find nobody there.
     #[must_use]
     pub fn put(self) -> Reply {

@@ -34,6 +34,11 @@ pub(crate) const WAIT_NS: u64 = 10_000_000;
 /// Looks, [`WAIT_NS`] apart at least, between which a lane that owes answers has put no question: then it has stopped.
 /// A moment that the whole process has missed is one look.
 const LOOKS_MAX: u32 = 100;
+/// What functions may take for packets that they are asked about together, in nanoseconds: against this, asking is
+/// cheap.
+const TURN_NS: f64 = 200_000.0;
+/// What a packet counts as that its function was never asked about, in nanoseconds.
+const UNPRICED_NS: f64 = 10_000.0;
 /// How much of a newer price goes into the mean.
 const NEWER: f64 = 0.125;
 
@@ -193,9 +198,12 @@ impl Lending {
         note(&mut self.packet_costs_ns, took_ns / packets as f64);
     }
 
-    /// What a packet takes at the function that costs most, in nanoseconds; none of them was priced: nothing.
-    pub(crate) fn dearest_ns(&self) -> f64 {
-        self.packet_costs_ns.values().copied().fold(0.0, f64::max)
+    /// Packets that functions of a way are asked about together, at most: what is asked about together is answered
+    /// together, and of packets that take long the first would wait for the last.
+    pub(crate) fn room_of(&self, way: &[Met]) -> usize {
+        let costs = way.iter().map(|(number, _)| self.packet_costs_ns.get(number).copied());
+        let dearest = costs.map(|cost| cost.unwrap_or(UNPRICED_NS)).fold(1.0, f64::max);
+        ((TURN_NS / dearest) as usize).clamp(1, LENT_PACKETS_MAX)
     }
 
     /// Looks at what everything costs, while nothing is lent, and changes forms where that is worth it and none is
@@ -242,7 +250,7 @@ impl Lending {
 
     /// Hands a question over; given back: nobody is there to ask.
     pub(crate) fn hand(&mut self, number: u32, mut call: Box<Call>) -> Result<(), Box<Call>> {
-        let Self { lanes, homes, dead, ways, hops, .. } = self;
+        let Self { lanes, homes, dead, ways, .. } = self;
         let Some(lanes) = lanes else { return Err(call) };
         let home = homes.get(&number).copied().filter(|home| !dead.contains(home));
         let home = home.or_else(|| {
@@ -258,18 +266,13 @@ impl Lending {
         });
         let Some(home) = home else { return Err(call) };
         homes.insert(number, home);
-        call.errand = hops.hand(home, call.meter);
+        call.errand.handed_ns = call.meter.map(|meter| meter());
         lanes.hand(home, call)
     }
 
     /// An answer is heard.
-    pub(crate) fn note_hop(
-        &mut self,
-        errand: Errand,
-        took_ns: Option<u64>,
-        meter: Option<fn() -> u64>,
-    ) {
-        self.hops.back(errand, took_ns, meter);
+    pub(crate) fn note_hop(&mut self, errand: Errand, took_ns: Option<u64>, now_ns: u64) {
+        self.hops.back(errand, took_ns, now_ns);
     }
 
     /// The next answer; `most_ns`: waits for it as long.
@@ -293,7 +296,7 @@ impl Lending {
     /// Looks at the lanes that owe answers; one that has stopped is asked no more, and it is answered who was asked
     /// by it. None: nobody has stopped.
     pub(crate) fn stopped(&mut self) -> Option<Vec<u32>> {
-        let Self { lanes, homes, silent, join, dead, hops, .. } = self;
+        let Self { lanes, homes, silent, join, dead, .. } = self;
         let lanes = lanes.as_ref()?;
         let mut stopped = None;
         for lane in (0..lanes.count()).filter(|lane| !dead.contains(lane)) {
@@ -312,7 +315,6 @@ impl Lending {
         }
         let stopped = stopped?;
         dead.push(stopped);
-        hops.end(stopped);
         let of_it = homes.iter().filter(|(_, lane)| **lane == stopped);
         let of_it: Vec<u32> = of_it.map(|(number, _)| *number).collect();
         homes.retain(|_, lane| *lane != stopped);

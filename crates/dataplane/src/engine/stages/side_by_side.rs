@@ -42,6 +42,7 @@ pub(super) fn lend(
     let Step::Inside(first) = vector[run.start].step else { return run.end };
     let way: Vec<Met> = functions::way(&first, context).collect();
     let Some(route) = functions.stage.route(&way) else { return run.end };
+    let run = run.start..run.end.min(run.start + functions.stage.room_of(&way));
     let members = route.stages.first().cloned().unwrap_or_default();
     let asked = route.members.get(members).unwrap_or_default();
     functions::pass_unasked(&mut vector[run.clone()], context);
@@ -167,7 +168,9 @@ pub(crate) fn wait(functions: &mut Functions, context: &mut Context<'_>) -> bool
 
 fn take(answer: Reply, functions: &mut Functions, context: &mut Context<'_>) {
     let Reply { token, member, batch, said, errand } = answer;
-    functions.stage.note_hop(errand, said.took_ns, context.meter);
+    if let Some(meter) = context.meter.filter(|_| errand.has_woken) {
+        functions.stage.note_hop(errand, said.took_ns, meter());
+    }
     // Whoever owns it next is alone with it.
     drop(batch);
     if let Err(said) = functions.stage.join.answer(token, member, said) {

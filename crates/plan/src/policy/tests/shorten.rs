@@ -76,6 +76,23 @@ fn rules_whose_counts_are_read_stay_and_keep_their_packets() {
     assert_eq!(shortened(&[plain, wide]).removed, BTreeSet::from([5]));
     let counted = "-A FORWARD -s 10.0.0.0/8 -p tcp -m comment --comment monitored -j DROP";
     assert!(shortened(&[plain, counted]).removed.is_empty());
+    // It is a word of a comment, in whatever case, and no part of another one.
+    for (comment, is_read) in [
+        ("\"Monitored by NOC\"", true),
+        ("'not-monitored'", true),
+        ("\"un monitored\"", true),
+        ("unmonitored", false),
+        ("\"what monitoreds do\"", false),
+    ] {
+        let rule =
+            format!("-A FORWARD -s 10.1.0.0/16 -p tcp -m comment --comment {comment} -j DROP");
+        let one = shortened(&[wide, &rule]);
+        assert_eq!(
+            (one.removed.is_empty(), one.monitored.is_empty()),
+            (is_read, !is_read),
+            "{comment}"
+        );
+    }
 }
 
 #[test]
