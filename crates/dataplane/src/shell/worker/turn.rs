@@ -6,7 +6,7 @@ use crate::engine::VECTOR_PACKETS_MAX;
 
 /// What packets that are decided together may take, in nanoseconds: against this, what each turn costs beside them is
 /// little.
-const TURN_NS: f64 = 200_000.0;
+const TURN_NS: f64 = 500_000.0;
 /// How much of what a packet of the last turn took goes into the mean.
 const NEWER: f64 = 0.125;
 
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(room.packets(), VECTOR_PACKETS_MAX);
         (0..100).for_each(|_| room.note(256, 256 * 700));
         assert_eq!(room.packets(), VECTOR_PACKETS_MAX);
-        (0..100).for_each(|_| room.note(10, 200_000));
+        (0..100).for_each(|_| room.note(10, 500_000));
         assert!((10..=11).contains(&room.packets()), "{room:?}");
         (0..100).for_each(|_| room.note(1, 1_000_000));
         assert_eq!(room.packets(), 1);
