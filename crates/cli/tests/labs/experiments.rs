@@ -310,7 +310,6 @@ fn the_orders_that_are_suggested_to_tenants_do_to_packets_what_is_said() {
 /// what is predicted of it from times that were measured. How long they take is for whoever reads the figures.
 #[test]
 fn functions_are_timed_in_the_form_that_a_host_chooses_beside_what_is_predicted() {
-    let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
     let summary = ready_in(folder.path(), "nfp-latency.yaml", "", false);
     let parallel = &summary["parallel"];
