@@ -85,7 +85,7 @@ impl Lanes for Serving {
         self.threads.len()
     }
 
-    fn hop_ns(&self) -> u64 {
+    fn handoff_ns(&self) -> u64 {
         0
     }
 

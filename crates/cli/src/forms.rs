@@ -19,10 +19,10 @@ pub(crate) fn in_words(choice: &FormChoice) -> String {
         let cost = cost.map_or_else(|| UNKNOWN.to_owned(), |ns| seconds(ns as f64 * NS));
         format!("{} {cost}", form.name())
     };
-    let hop = choice.hop_ns.map_or_else(String::new, |ns| {
+    let handoff = choice.handoff_ns.map_or_else(String::new, |ns| {
         format!("; {} of it for each thread that is asked", seconds(ns as f64 * NS))
     });
-    format!("{} ({}{hop})", choice.form.name(), Form::ALL.map(cost).join(", "))
+    format!("{} ({}{handoff})", choice.form.name(), Form::ALL.map(cost).join(", "))
 }
 
 #[cfg(test)]
@@ -36,7 +36,7 @@ mod tests {
             fuse_ns: Some(812_000),
             pipeline_ns: Some(830_400),
             fork_ns: Some(402_000),
-            hop_ns: Some(39_000),
+            handoff_ns: Some(39_000),
             threads: Some(2),
         };
         assert_eq!(
@@ -44,7 +44,7 @@ mod tests {
             "fork (fuse 812 µs, pipeline 830.4 µs, fork 402 µs; 39 µs of it for each thread that is asked)"
         );
         (choice.form, choice.pipeline_ns, choice.fork_ns) = (Form::Fuse, None, None);
-        choice.hop_ns = None;
+        choice.handoff_ns = None;
         choice.fuse_ns = Some(93);
         assert_eq!(in_words(&choice), "fuse (fuse 93 ns, pipeline –, fork –)");
     }

@@ -131,7 +131,7 @@ pub(crate) struct HopThreads {
     /// Stages, one behind the other; those of one are asked side by side, each by a thread of its own.
     pub(crate) stages: Vec<Vec<String>>,
     /// What it takes to ask a thread, in nanoseconds.
-    pub(crate) hop_ns: u64,
+    pub(crate) handoff_ns: u64,
     /// Threads there; functions beyond them share these.
     pub(crate) threads: u16,
 }
@@ -212,7 +212,7 @@ impl HopThreads {
         let mut thread = || {
             let number = *before % self.threads.max(1);
             *before = before.wrapping_add(1);
-            Some(FunctionThread { number, hop_s: self.hop_ns as f64 * NS })
+            Some(FunctionThread { number, handoff_s: self.handoff_ns as f64 * NS })
         };
         let mut stages: Vec<Vec<FunctionLoad>> = Vec::new();
         for names in &self.stages {

@@ -82,7 +82,7 @@ pub struct FunctionThread {
     /// Which of its node.
     pub number: u16,
     /// What it takes until it is awake and has been heard, in seconds.
-    pub hop_s: f64,
+    pub handoff_s: f64,
 }
 
 /// An instance of a function, as packets come to it.
@@ -136,7 +136,7 @@ impl ChainLoad {
         }
         for function in self.functions() {
             for thread in function.cores.iter().filter_map(|core| core.thread.as_ref()) {
-                no_less_than_zero("the time to ask a thread", thread.hop_s)?;
+                no_less_than_zero("the time to ask a thread", thread.handoff_s)?;
             }
             let shares = function.cores.iter().map(|core| core.share);
             for share in shares.clone() {

@@ -324,11 +324,11 @@ impl PlannedHop {
             Form::Fork => self.stages.clone()?,
         };
         let choices = self.forms.iter().filter_map(|host| host.choice);
-        let hop_ns = choices.filter_map(|choice| choice.hop_ns).max().unwrap_or(0);
+        let handoff_ns = choices.filter_map(|choice| choice.handoff_ns).max().unwrap_or(0);
         let choices = self.forms.iter().filter_map(|host| host.choice);
         let threads = choices.filter_map(|choice| choice.threads).min().unwrap_or(1);
         let threads = u16::try_from(threads).unwrap_or(u16::MAX);
-        Some(HopThreads { hop: self.hop, stages, hop_ns, threads })
+        Some(HopThreads { hop: self.hop, stages, handoff_ns, threads })
     }
 
     fn lines(&self) -> Vec<String> {

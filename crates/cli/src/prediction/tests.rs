@@ -289,12 +289,12 @@ fn threads_are_cores_of_their_own_where_a_host_tells_of_them() {
     };
     let chain = [at("a", 0), at("b", 0), at("c", 0), at("d", 1)];
     let stages = vec![vec!["a".to_owned()], vec!["b".to_owned(), "c".to_owned()]];
-    let threads = [HopThreads { hop: 0, stages, hop_ns: 40_000, threads: 2 }];
+    let threads = [HopThreads { hop: 0, stages, handoff_ns: 40_000, threads: 2 }];
     let told = load(&chain, &Times::default(), &threads);
     let threads_of = |stage: &Vec<FunctionLoad>| -> Vec<(String, Option<u16>)> {
         let one = |function: &FunctionLoad| {
             let thread = function.cores[0].thread;
-            assert!(thread.is_none_or(|thread| (thread.hop_s - 4e-5).abs() < 1e-12));
+            assert!(thread.is_none_or(|thread| (thread.handoff_s - 4e-5).abs() < 1e-12));
             (function.name.clone(), thread.map(|thread| thread.number))
         };
         stage.iter().map(one).collect()

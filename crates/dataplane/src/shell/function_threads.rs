@@ -43,7 +43,7 @@ impl Asker {
 /// The threads of a data plane.
 pub struct FunctionThreads {
     threads: Vec<(FunctionThread, Option<JoinHandle<()>>)>,
-    hop_ns: u64,
+    handoff_ns: u64,
     /// Cores that this process may use.
     cores: usize,
     /// Workers that have asked for them.
@@ -80,7 +80,7 @@ impl FunctionThreads {
             let handle = Some(thread).filter(|_| !are_confined);
             threads.push((FunctionThread { sender, put }, handle));
         }
-        let hop_ns = threads.first().map_or(0, |(thread, _)| trial_ns(&thread.sender));
+        let handoff_ns = threads.first().map_or(0, |(thread, _)| trial_ns(&thread.sender));
         if count > cores {
             tracing::warn!(
                 threads = count,
@@ -88,7 +88,7 @@ impl FunctionThreads {
                 "there are fewer cores than threads that ask functions: no form needs more than there are cores"
             );
         }
-        Ok(Self { threads, hop_ns, cores, workers: AtomicUsize::new(0) })
+        Ok(Self { threads, handoff_ns, cores, workers: AtomicUsize::new(0) })
     }
 
     /// They, as a worker sees them that is woken by `ring`; none: there are none.
@@ -100,8 +100,8 @@ impl FunctionThreads {
         let threads = self.threads.iter().map(|(thread, _)| thread.clone()).collect();
         let asker = Asker { answers, ring: Arc::new(ring) };
         let first = self.workers.fetch_add(1, Ordering::Relaxed);
-        let (hop_ns, cores) = (self.hop_ns, self.cores);
-        Some(Box::new(WorkerLanes { threads, asker, answered, hop_ns, cores, first }))
+        let (handoff_ns, cores) = (self.handoff_ns, self.cores);
+        Some(Box::new(WorkerLanes { threads, asker, answered, handoff_ns, cores, first }))
     }
 }
 
@@ -178,7 +178,7 @@ struct WorkerLanes {
     threads: Vec<FunctionThread>,
     asker: Asker,
     answered: Receiver<Reply>,
-    hop_ns: u64,
+    handoff_ns: u64,
     cores: usize,
     first: usize,
 }
@@ -188,8 +188,8 @@ impl Lanes for WorkerLanes {
         self.threads.len()
     }
 
-    fn hop_ns(&self) -> u64 {
-        self.hop_ns
+    fn handoff_ns(&self) -> u64 {
+        self.handoff_ns
     }
 
     fn at_once(&self) -> usize {

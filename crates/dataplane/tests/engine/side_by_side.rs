@@ -87,7 +87,7 @@ impl Lanes for Drawn {
         self.waiting.len()
     }
 
-    fn hop_ns(&self) -> u64 {
+    fn handoff_ns(&self) -> u64 {
         0
     }
 

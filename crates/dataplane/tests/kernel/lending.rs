@@ -27,7 +27,7 @@ impl Lanes for Keeping {
         MEMBERS
     }
 
-    fn hop_ns(&self) -> u64 {
+    fn handoff_ns(&self) -> u64 {
         0
     }
 

@@ -62,7 +62,7 @@ pub struct FormChoice {
     /// Of these, what it costs to ask by a thread, in nanoseconds: until it is awake, and until the worker is; none:
     /// there are no threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hop_ns: Option<u64>,
+    pub handoff_ns: Option<u64>,
     /// Threads that may be asked at one moment; functions that are more than these share some. None: there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,

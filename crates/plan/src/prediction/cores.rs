@@ -17,7 +17,7 @@ pub(super) struct Visit<'c> {
     /// The share of packets that comes to each core; their sum is one.
     pub(super) shares: BTreeMap<Core<'c>, f64>,
     /// Seconds until who is asked is awake and has been heard, of several the most.
-    pub(super) hop: f64,
+    pub(super) handoff: f64,
     /// Seconds of a packet, in the mean.
     pub(super) mean: f64,
     variance: f64,
@@ -31,9 +31,9 @@ impl<'c> Visit<'c> {
             let thread = core.thread.map(|thread| thread.number);
             *shares.entry((core.node.as_ref(), thread)).or_default() += core.share / all;
         }
-        let hops = function.cores.iter().filter_map(|core| core.thread.as_ref());
-        let hop = hops.map(|thread| thread.hop_s).fold(0.0, f64::max);
-        let mut visit = Self { functions: Vec::new(), shares, hop, mean: 0.0, variance: 0.0 };
+        let threads = function.cores.iter().filter_map(|core| core.thread.as_ref());
+        let handoff = threads.map(|thread| thread.handoff_s).fold(0.0, f64::max);
+        let mut visit = Self { functions: Vec::new(), shares, handoff, mean: 0.0, variance: 0.0 };
         visit.ask(function);
         visit
     }

@@ -18,7 +18,7 @@ const WILD: f64 = 1_000.0;
 pub(super) fn of(cores: &Cores<'_>, lambda: f64, packets: usize) -> Result<Delay, QueueError> {
     let mut mean_s = 0.0;
     for stage in &cores.stages {
-        mean_s += stay(cores, stage, lambda)? + hop(stage);
+        mean_s += stay(cores, stage, lambda)? + handoff(stage);
     }
     // Numbers that grew beyond what can be told are no answer.
     let mean_s = positive("the mean delay", mean_s)?;
@@ -26,8 +26,8 @@ pub(super) fn of(cores: &Cores<'_>, lambda: f64, packets: usize) -> Result<Delay
 }
 
 /// How long it takes until the threads of a stage are awake and have been heard.
-fn hop(stage: &[Visit<'_>]) -> f64 {
-    stage.iter().map(|visit| visit.hop).fold(0.0, f64::max)
+fn handoff(stage: &[Visit<'_>]) -> f64 {
+    stage.iter().map(|visit| visit.handoff).fold(0.0, f64::max)
 }
 
 /// Quantiles of packets that all take so much longer.
@@ -60,12 +60,12 @@ fn quantiles(cores: &Cores<'_>, lambda: f64, packets: usize) -> Result<Quantiles
     if let Some(reason) = objection(cores)? {
         return Ok(Quantiles::Unknown(reason));
     }
-    let hops = cores.stages.iter().map(|stage| hop(stage)).sum();
+    let handoffs = cores.stages.iter().map(|stage| handoff(stage)).sum();
     if let Some(shares) = exact(cores, lambda)? {
-        return Ok(Quantiles::Exact(later(shares, hops)));
+        return Ok(Quantiles::Exact(later(shares, handoffs)));
     }
     let packets = packets.max(PACKETS_MIN);
-    let shares = later(told(&simulated(cores, lambda, packets, SEED)?)?, hops);
+    let shares = later(told(&simulated(cores, lambda, packets, SEED)?)?, handoffs);
     Ok(Quantiles::Simulated { shares, packets, seed: SEED })
 }
 
@@ -156,6 +156,6 @@ pub fn simulate(
         return Ok(Err(reason));
     }
     let seen = simulated(&cores, lambda, packets.max(PACKETS_MIN), seed)?;
-    let hops: f64 = cores.stages.iter().map(|stage| hop(stage)).sum();
-    Ok(Ok((seen.mean_sojourn() + hops, later(told(&seen)?, hops))))
+    let handoffs: f64 = cores.stages.iter().map(|stage| handoff(stage)).sum();
+    Ok(Ok((seen.mean_sojourn() + handoffs, later(told(&seen)?, handoffs))))
 }

@@ -128,7 +128,7 @@ fn functions_side_by_side_have_the_numbers_of_the_vectors() {
 #[test]
 fn functions_that_threads_ask_are_queues_of_their_own() {
     let on_thread = |number: u16| {
-        let thread = Some(FunctionThread { number, hop_s: 0.1 });
+        let thread = Some(FunctionThread { number, handoff_s: 0.1 });
         let core = CoreShare { node: Some(node("h")), thread, share: 1.0 };
         FunctionLoad { cores: vec![core], ..function("f", 1.0, 1.0, &[]) }
     };

@@ -132,6 +132,9 @@ pub(super) async fn put(view: &View) -> Result<Response, Problem> {
     view.told(&change(view, id, edit).await?)
 }
 
+/// The kind that does nothing but take its host's time.
+const WORK: &str = "work";
+
 /// What is the operator's to say: hosts, what runs there, and how much of them it may take.
 fn check_hosts(view: &View, template: Option<&FunctionTemplate>) -> Result<(), Problem> {
     let Some(template) = template.filter(|_| !view.identity.sees_all()) else { return Ok(()) };
@@ -139,6 +142,9 @@ fn check_hosts(view: &View, template: Option<&FunctionTemplate>) -> Result<(), P
         FunctionTemplate { on, .. } if !on.is_empty() => "'on' names hosts",
         FunctionTemplate { runs: Runs::Command(_), .. } => "'command' runs on hosts",
         FunctionTemplate { door: Door::Apart, .. } => "'door: apart' starts processes on hosts",
+        FunctionTemplate { runs: Runs::Bundled(kind), .. } if kind == WORK => {
+            "'bundled: work' keeps processors of hosts busy"
+        }
         FunctionTemplate { cpu_milli: Some(_), .. } => "'cpu_milli' is of hosts",
         FunctionTemplate { memory_mib: Some(_), .. } => "'memory_mib' is of hosts",
         _ => return Ok(()),

@@ -24,7 +24,7 @@ pub(crate) struct Price {
 pub(crate) struct Threads {
     pub(crate) count: usize,
     /// What it costs to ask by one of them, in nanoseconds.
-    pub(crate) hop_ns: f64,
+    pub(crate) handoff_ns: f64,
 }
 
 /// The mean time from entering to leaving, in nanoseconds, with a queue before each server; infinite: it would grow
@@ -41,12 +41,12 @@ fn through(served_ns: f64, rate: f64) -> f64 {
 /// What each server of a form takes.
 fn servers(price: &Price, form: Form, threads: Threads) -> impl Iterator<Item = f64> {
     let Price { members_ns, stages, .. } = price;
-    let hop_ns = threads.hop_ns;
+    let handoff_ns = threads.handoff_ns;
     let fused = (form == Form::Fuse).then(|| members_ns.iter().sum());
-    let alone = (form == Form::Pipeline).then(|| members_ns.iter().map(move |ns| ns + hop_ns));
+    let alone = (form == Form::Pipeline).then(|| members_ns.iter().map(move |ns| ns + handoff_ns));
     let beside = (form == Form::Fork).then(|| {
         let of = |stage: &Range<usize>| members_ns.get(stage.clone()).unwrap_or_default();
-        stages.iter().map(move |stage| of(stage).iter().copied().fold(0.0, f64::max) + hop_ns)
+        stages.iter().map(move |stage| of(stage).iter().copied().fold(0.0, f64::max) + handoff_ns)
     });
     fused.into_iter().chain(alone.into_iter().flatten()).chain(beside.into_iter().flatten())
 }
@@ -94,7 +94,7 @@ pub(crate) fn choose(prices: &[Price], threads: Threads, now: Form) -> FormChoic
         fuse_ns: told(Form::Fuse),
         pipeline_ns: told(Form::Pipeline),
         fork_ns: told(Form::Fork),
-        hop_ns: Some(threads.hop_ns as u64).filter(|_| threads.count > 0),
+        handoff_ns: Some(threads.handoff_ns as u64).filter(|_| threads.count > 0),
         threads: u32::try_from(threads.count).ok().filter(|count| *count > 0),
     }
 }
@@ -137,7 +137,7 @@ fn cost(prices: &[Price], form: Form, threads: Threads) -> Cost {
 mod tests {
     use super::*;
 
-    const THREADS: Threads = Threads { count: 4, hop_ns: 5_000.0 };
+    const THREADS: Threads = Threads { count: 4, handoff_ns: 5_000.0 };
 
     /// Of stages with so many functions.
     fn price(members_ns: &[f64], widths: &[usize], rate: f64) -> Price {
@@ -183,9 +183,9 @@ mod tests {
     #[test]
     fn a_small_gain_changes_nothing_in_either_direction() {
         // Side by side it takes 95 % of the time.
-        let hop_ns = 900_000.0;
+        let handoff_ns = 900_000.0;
         let even = price(&[1e6, 1e6], &[2], 0.0);
-        let threads = Threads { count: 2, hop_ns };
+        let threads = Threads { count: 2, handoff_ns };
         for now in [Form::Fuse, Form::Fork] {
             assert_eq!(choose(std::slice::from_ref(&even), threads, now).form, now);
         }
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn delays_are_those_of_queues() {
         let two = price(&[1_000.0, 3_000.0], &[2], 0.1e-3);
-        let free = Threads { count: 2, hop_ns: 0.0 };
+        let free = Threads { count: 2, handoff_ns: 0.0 };
         let about = |form: Form, wanted: f64| {
             let told = delay_ns(&two, form, free);
             assert!((told / wanted - 1.0).abs() < 1e-12, "{form:?}: {told} for {wanted}");

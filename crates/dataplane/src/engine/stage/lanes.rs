@@ -1,7 +1,7 @@
 //! What goes between the engine and threads that ask functions: questions about packets that are lent to be read, and
 //! answers. Knows how a question is put, and that a function may die of it; refuses to know threads.
 
-use super::hops::Errand;
+use super::handoffs::Errand;
 use super::lent::Lent;
 use catena_nf::Function;
 use catena_nf::outcome::Outcomes;
@@ -146,7 +146,7 @@ pub trait Lanes: Send {
 
     /// What it costs to put a question to one that sleeps and to hear the answer, in nanoseconds, as long as nobody has
     /// seen it.
-    fn hop_ns(&self) -> u64;
+    fn handoff_ns(&self) -> u64;
 
     /// How many of them can work at one moment: no more than there are cores.
     fn at_once(&self) -> usize {

@@ -4,13 +4,13 @@
 //! Knows numbers of functions and what they say of themselves; refuses to know what becomes of packets.
 
 mod choice;
-mod hops;
+mod handoffs;
 mod join;
 mod lanes;
 mod lent;
 
 pub use catena_model::parallelism::Form;
-pub(crate) use hops::Errand;
+pub(crate) use handoffs::Errand;
 pub(crate) use join::{Merging, Question};
 pub use lanes::{Call, Lanes, Reply};
 pub(crate) use lanes::{Heard, LentFunction, Silence, ask_safely, bury};
@@ -21,7 +21,7 @@ use catena_model::profile::Profile;
 use catena_nf::outcome::Outcomes;
 use catena_nf::packet::Direction;
 use choice::{Price, Threads, choose};
-use hops::Hops;
+use handoffs::Handoffs;
 use join::{Join, Route};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -73,7 +73,7 @@ pub(crate) struct Lending {
     packet_costs_ns: BTreeMap<u32, f64>,
     /// What was chosen for each function when forms were looked at last.
     choices: BTreeMap<u32, FormChoice>,
-    hops: Hops,
+    handoffs: Handoffs,
     /// The lane of each function.
     homes: BTreeMap<u32, usize>,
     /// The form that all ways take, whatever they cost: for tests.
@@ -213,8 +213,8 @@ impl Lending {
         let Some(lanes) = self.lanes.as_ref().filter(|_| passed_ns > 0) else { return };
         // Of more threads than cores some would wait for each other, and no price would say so.
         let count = lanes.count().saturating_sub(self.dead.len()).min(lanes.at_once());
-        let hop_ns = self.hops.look(lanes.hop_ns() as f64);
-        let threads = Threads { count, hop_ns };
+        let handoff_ns = self.handoffs.look(lanes.handoff_ns() as f64);
+        let threads = Threads { count, handoff_ns };
         for group in self.groups() {
             let known = || group.iter().filter_map(|way| Some((way, self.ways.get(way)?)));
             let now = known().map(|(_, known)| known.form).max().unwrap_or_default();
@@ -271,8 +271,8 @@ impl Lending {
     }
 
     /// An answer is heard.
-    pub(crate) fn note_hop(&mut self, errand: Errand, took_ns: Option<u64>, now_ns: u64) {
-        self.hops.back(errand, took_ns, now_ns);
+    pub(crate) fn note_handoff(&mut self, errand: Errand, took_ns: Option<u64>, now_ns: u64) {
+        self.handoffs.back(errand, took_ns, now_ns);
     }
 
     /// The next answer; `most_ns`: waits for it as long.

@@ -169,7 +169,7 @@ pub(crate) fn wait(functions: &mut Functions, context: &mut Context<'_>) -> bool
 fn take(answer: Reply, functions: &mut Functions, context: &mut Context<'_>) {
     let Reply { token, member, batch, said, errand } = answer;
     if let Some(meter) = context.meter.filter(|_| errand.has_woken) {
-        functions.stage.note_hop(errand, said.took_ns, meter());
+        functions.stage.note_handoff(errand, said.took_ns, meter());
     }
     // Whoever owns it next is alone with it.
     drop(batch);

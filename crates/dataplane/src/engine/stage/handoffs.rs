@@ -20,20 +20,20 @@ pub(crate) struct Errand {
 
 /// What asking has cost.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hops {
+pub(crate) struct Handoffs {
     mean_ns: Option<f64>,
     /// Has any been seen since it was looked at?
     has_seen: bool,
 }
 
-impl Hops {
+impl Handoffs {
     /// An answer is heard now.
     pub(crate) fn back(&mut self, errand: Errand, took_ns: Option<u64>, now_ns: u64) {
         if let (Some(handed), Some(took), true) = (errand.handed_ns, took_ns, errand.has_woken) {
-            let hop_ns = now_ns.saturating_sub(handed).saturating_sub(took) as f64;
+            let handoff_ns = now_ns.saturating_sub(handed).saturating_sub(took) as f64;
             self.has_seen = true;
-            let mean = self.mean_ns.get_or_insert(hop_ns);
-            *mean += NEWER * (hop_ns.min(*mean * OUTLIER) - *mean);
+            let mean = self.mean_ns.get_or_insert(handoff_ns);
+            *mean += NEWER * (handoff_ns.min(*mean * OUTLIER) - *mean);
         }
     }
 
@@ -55,26 +55,26 @@ mod tests {
 
     #[test]
     fn whoever_was_at_work_tells_nothing_of_the_hop() {
-        let mut hops = Hops::default();
+        let mut handoffs = Handoffs::default();
         let errand = |has_woken| Errand { handed_ns: Some(1_000), has_woken };
-        hops.back(errand(false), Some(1), 90_000);
-        hops.back(errand(true), None, 90_000);
-        hops.back(Errand { handed_ns: None, has_woken: true }, Some(1), 90_000);
-        assert_eq!(hops.mean_ns, None);
-        hops.back(errand(true), Some(20_000), 31_000);
-        assert_eq!(hops.mean_ns, Some(10_000.0));
-        hops.back(errand(true), Some(14_000), 31_000);
-        assert_eq!(hops.mean_ns, Some(10_750.0));
+        handoffs.back(errand(false), Some(1), 90_000);
+        handoffs.back(errand(true), None, 90_000);
+        handoffs.back(Errand { handed_ns: None, has_woken: true }, Some(1), 90_000);
+        assert_eq!(handoffs.mean_ns, None);
+        handoffs.back(errand(true), Some(20_000), 31_000);
+        assert_eq!(handoffs.mean_ns, Some(10_000.0));
+        handoffs.back(errand(true), Some(14_000), 31_000);
+        assert_eq!(handoffs.mean_ns, Some(10_750.0));
         // Far too late.
-        hops.back(errand(true), Some(0), 90_000_000);
-        assert_eq!(hops.mean_ns, Some(10_750.0 * (1.0 + 7.0 * NEWER)));
-        let seen = hops.look(500.0);
-        assert_eq!(hops.mean_ns, Some(seen));
-        assert!(hops.look(500.0) < seen);
+        handoffs.back(errand(true), Some(0), 90_000_000);
+        assert_eq!(handoffs.mean_ns, Some(10_750.0 * (1.0 + 7.0 * NEWER)));
+        let seen = handoffs.look(500.0);
+        assert_eq!(handoffs.mean_ns, Some(seen));
+        assert!(handoffs.look(500.0) < seen);
         (0..1_000).for_each(|_| {
-            hops.look(500.0);
+            handoffs.look(500.0);
         });
-        assert!((hops.look(500.0) - 500.0).abs() < 1.0);
-        assert_eq!(Hops::default().look(700.0), 700.0);
+        assert!((handoffs.look(500.0) - 500.0).abs() < 1.0);
+        assert_eq!(Handoffs::default().look(700.0), 700.0);
     }
 }
