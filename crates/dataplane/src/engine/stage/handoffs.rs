@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_was_at_work_tells_nothing_of_the_hop() {
+    fn whoever_was_at_work_tells_nothing_of_the_handoff() {
         let mut handoffs = Handoffs::default();
         let errand = |has_woken| Errand { handed_ns: Some(1_000), has_woken };
         handoffs.back(errand(false), Some(1), 90_000);
