@@ -76,7 +76,7 @@ fn with_functions() -> Result<NodeProgram, BenchError> {
     let rules = serde_json::json!({"file": {"name": "bench", "text": STATES}}).to_string();
     let kinds = [(0, "firewall", rules), (1, "monitor", "{}".into())];
     for ((member, kind, config), instance) in kinds.into_iter().zip(members) {
-        let configuration = Configuration { kind: kind.into(), config };
+        let configuration = Configuration::new(kind, config);
         program.members.push(MemberEntry {
             path: PathId(FIRST_PATH),
             hop: 0,

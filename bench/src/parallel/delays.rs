@@ -112,7 +112,7 @@ pub(super) fn measure(rounds: u64, packets: usize, notes: &mut Notes) -> Measure
 
 /// The mean delay of so many packets.
 fn mean_ns(one: &Experiment, form: Form, packets: usize, seed: u64) -> Measured<f64> {
-    let monitor = || Configuration { kind: "monitor".into(), config: "{}".into() };
+    let monitor = || Configuration::new("monitor", "{}");
     let functions: Vec<Configuration> = (0..one.functions).map(|_| monitor()).collect();
     let lanes = Serving::start(one.functions, one.service, one.mean_ns, seed);
     let mut site = Site::new(&functions, FRAME_BYTES, Some((Box::new(lanes), Some(form))))?;

@@ -37,7 +37,7 @@ pub(super) fn figures() -> Vec<Figure> {
 }
 
 fn configuration(kind: &str, config: &serde_json::Value) -> Configuration {
-    Configuration { kind: kind.into(), config: config.to_string() }
+    Configuration::new(kind, config.to_string())
 }
 
 fn file(kind: &str, name: &str, text: &str) -> Configuration {

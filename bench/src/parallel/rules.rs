@@ -138,7 +138,7 @@ fn set(seed: u64, count: usize) -> Measured<(Vec<Cube>, ReadRules)> {
     }
     text.push_str("COMMIT\n");
     let config = json!({"file": {"name": "bench.iptables", "text": text}}).to_string();
-    let configuration = Configuration { kind: "firewall".into(), config };
+    let configuration = Configuration::new("firewall", config);
     let rules = registry::rules(&configuration).map_err(|error| wrong("rules", &error))?;
     Ok((cubes, rules))
 }

@@ -10,6 +10,7 @@ use crate::output::{Format, block, say, table, tell};
 use catena_client::{Client, Kind};
 use catena_model::NodeName;
 use catena_model::account::{FunctionCounters, MessageCounters, RuleHits};
+use catena_model::instance::Door;
 use catena_model::resource::{FailurePolicy, Runs};
 use catena_model::status::{Condition, FunctionReport, InstanceReport, InstanceUse};
 use clap::{Subcommand, ValueEnum};
@@ -201,6 +202,9 @@ fn show_function(function: &FunctionReport) {
         Runs::Bundled(kind) => format!("the bundled {kind}"),
     };
     match &template.runs {
+        Runs::Bundled(_) if template.door == Door::Beside => {
+            say!("template    {runs}, each in a process of its own beside a data plane");
+        }
         Runs::Bundled(_) if template.door.is_inside() => {
             say!("template    {runs}, inside the data planes");
         }
@@ -270,7 +274,7 @@ fn show_counters(counters: &FunctionCounters) {
 
 /// How an instance is asked, where there is a choice, and whether it died of that.
 fn asked(counters: &FunctionCounters) -> Vec<String> {
-    let FunctionCounters { name, deaths, choice, .. } = counters;
+    let FunctionCounters { name, deaths, copied_bytes, choice, .. } = counters;
     let times = match deaths {
         0 => None,
         1 => Some("once".to_owned()),
@@ -279,7 +283,9 @@ fn asked(counters: &FunctionCounters) -> Vec<String> {
     let died = times.map(|times| format!("{name}: died {times} and began anew"));
     let form =
         choice.as_ref().map(|choice| format!("{name}: asked by {}", forms::in_words(choice)));
-    died.into_iter().chain(form).collect()
+    let copied = (*copied_bytes > 0)
+        .then(|| format!("{name}: {copied_bytes} bytes of packets copied to its process"));
+    died.into_iter().chain(copied).chain(form).collect()
 }
 
 /// What became of messages, those that nothing became of left out.
@@ -397,12 +403,14 @@ mod tests {
         counters.deaths = 1;
         assert_eq!(asked(&counters), ["edge-1: died once and began anew"]);
         counters.deaths = 2;
+        counters.copied_bytes = 1_500;
         counters.choice =
             Some(serde_json::from_value(json!({"form": "fuse", "fuse_ns": 812_000})).unwrap());
         assert_eq!(
             asked(&counters),
             [
                 "edge-1: died 2 times and began anew",
+                "edge-1: 1500 bytes of packets copied to its process",
                 "edge-1: asked by fuse (fuse 812 µs, pipeline –, fork –)",
             ]
         );

@@ -28,6 +28,7 @@ mod logs;
 mod model;
 mod nf;
 mod nf_account;
+mod nf_beside;
 mod nf_configured;
 mod nf_ids;
 mod nf_instance;

@@ -3,6 +3,7 @@
 
 use crate::failure::Failure;
 use crate::nf_account;
+use crate::nf_beside;
 use crate::nf_configured::{self, ConfiguredArguments};
 use crate::nf_ids::{self, IdsArguments};
 use crate::nf_instance::{self, InstanceArguments};
@@ -35,6 +36,12 @@ pub(crate) enum NfCommand {
     /// Run a function as an agent runs an instance of its node: by its configuration as programs know it.
     #[command(hide = true)]
     Instance(InstanceArguments),
+    /// Be a function that a data plane asks by a mailbox; its socket is the standard input.
+    #[command(hide = true)]
+    Beside,
+    /// Start such functions for a data plane, whose socket is the standard input.
+    #[command(hide = true)]
+    Starter,
     /// Read a function's rules: what is wrong with them, what has no effect, and what the function then does.
     #[command(subcommand)]
     Check(CheckCommand),
@@ -189,6 +196,8 @@ pub(crate) fn run(command: NfCommand) -> Result<(), Failure> {
             nf_monitor::run(&monitor, &place, json)
         }
         NfCommand::Instance(wanted) => nf_instance::run(&wanted),
+        NfCommand::Beside => nf_beside::serve(),
+        NfCommand::Starter => nf_beside::start(),
         NfCommand::Check(CheckCommand::Firewall { rules, json }) => {
             let (sets, firewall) = rules.read(BTreeMap::new())?;
             tell_rules(&sets, firewall.profile(), json);

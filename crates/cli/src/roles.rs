@@ -3,6 +3,7 @@
 
 use crate::connection::default_api;
 use crate::failure::Failure;
+use crate::nf_beside;
 use crate::user;
 use catena_agent::{DataplanePaths, InstancePaths, PortIo, TlsPaths};
 use catena_controller::{Auth, ListenerSource, Overlap};
@@ -468,6 +469,7 @@ pub(crate) fn dataplane(arguments: DataplaneArguments) -> Result<(), Failure> {
         function_form: arguments.staff.function_form.map(FormArgument::form),
         busy_poll_cores: arguments.staff.busy_poll_cores,
         user: arguments.user,
+        starter: Some(nf_beside::starter()),
         is_confined: !arguments.no_sandbox,
         // Without a thread: whoever existed before privileges are dropped would keep them.
         stop: Some(BlockedSignals::block(&[Signal::TERM, Signal::INT])?.descriptor()?),

@@ -209,7 +209,7 @@ fn firewall() -> Configuration {
                 -A FORWARD -p udp -m udp --sport 40001 -j DROP\n\
                 -A FORWARD -p udp -m udp --sport 40002 -j REJECT\nCOMMIT\n";
     let config = serde_json::json!({"file": {"name": "edge.iptables", "text": text}});
-    Configuration { kind: "firewall".into(), config: config.to_string() }
+    Configuration::new("firewall", config.to_string())
 }
 
 /// A packet of a user behind his GTP-U header (3GPP TS 29.281, section 5.1).

@@ -4,11 +4,12 @@
 //! ([`XdpPort`]), a virtual machine's TAP ([`TapPort`]), a function in this process ([`LocalPort`]),
 //! captures ([`PcapPort`]); what two threads hand each other ([`spsc_ring`]); the UDP sockets between
 //! hosts ([`TunnelReceiver`], [`TunnelSender`]); waiting for any of them ([`Poller`]); descriptors
-//! from another process ([`receive_with_fds`]); giving up rights ([`drop_privileges`]).
+//! from another process ([`receive_with_fds`]); two processes that speak by turns ([`Mailbox`]);
+//! giving up rights ([`drop_privileges`]).
 //!
 //! It knows Linux sockets and bytes. It refuses to know packet formats, programs and who opens a
 //! socket in which namespace. Unsafe code stands in `counting`, `heap`, `huge`, `slots`, `spsc`,
-//! `datagram`, `stamped`, `options` and `prefetch` alone.
+//! `datagram`, `shared`, `stamped`, `options` and `prefetch` alone.
 
 mod bell;
 mod buffer;
@@ -20,6 +21,7 @@ mod error;
 mod heap;
 mod huge;
 mod local;
+mod mailbox;
 mod offload;
 mod options;
 mod passed;
@@ -29,6 +31,7 @@ mod port;
 mod prefetch;
 mod reserve;
 mod ring;
+mod shared;
 mod slots;
 mod spsc;
 mod stamped;
@@ -50,6 +53,7 @@ pub use error::IoError;
 pub use heap::share_one_heap;
 pub use huge::prefer_huge_pages;
 pub use local::{LOCAL_SLOTS_MAX, LocalPort};
+pub use mailbox::{Mailbox, MailboxParts, Unheard};
 pub use offload::{Offload, PartialChecksum, Segmentation, SegmentationKind};
 pub use passed::{PASSED_FDS_MAX, receive_with_fds, send_with_fds};
 pub use pcap::PcapPort;

@@ -219,6 +219,9 @@ pub struct FunctionCounters {
     /// How often it has died and begun anew.
     #[serde(default)]
     pub deaths: u64,
+    /// Bytes of packets that were copied to ask it in a process of its own.
+    #[serde(default)]
+    pub copied_bytes: u64,
     /// How it is asked, where the node has threads for that and has timed all whom it shares packets with; none: by the
     /// worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,6 +8,9 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::Arc;
 
+/// Behind what is told to a function with a process of its own: no JSON ends so.
+const BESIDE: &[u8] = b"\0beside";
+
 /// What a bundled function is made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Configuration {
@@ -15,9 +18,24 @@ pub struct Configuration {
     pub kind: String,
     /// What it is told, as a JSON object, rule sets included.
     pub config: String,
+    /// Has it a process of its own beside the data plane, which asks it there?
+    #[serde(default)]
+    pub is_beside: bool,
 }
 
 impl Configuration {
+    /// That of a function of this kind, which is told this, within the data plane.
+    #[must_use]
+    pub fn new(kind: impl Into<String>, config: impl Into<String>) -> Self {
+        Self { kind: kind.into(), config: config.into(), is_beside: false }
+    }
+
+    /// The same in a process of its own.
+    #[must_use]
+    pub fn beside(self) -> Self {
+        Self { is_beside: true, ..self }
+    }
+
     /// By what it is known.
     #[must_use]
     pub fn id(&self) -> ConfigurationId {
@@ -26,6 +44,9 @@ impl Configuration {
         hash.update(self.kind.as_bytes());
         hash.update([0]);
         hash.update(self.config.as_bytes());
+        if self.is_beside {
+            hash.update(BESIDE);
+        }
         ConfigurationId(hash.finalize().into())
     }
 }
@@ -161,9 +182,7 @@ mod tests {
 
     #[test]
     fn a_configuration_is_known_by_all_of_it() {
-        let configuration = |kind: &str, config: &str| {
-            Configuration { kind: kind.into(), config: config.into() }.id()
-        };
+        let configuration = |kind: &str, config: &str| Configuration::new(kind, config).id();
         let known = configuration("firewall", "{}");
         // `printf 'firewall\0{}' | sha256sum`
         let told = "d1b7d593a3bc7954f661644e5532b61b0cd3c94acaf259bf09204ad2435f5a36";
@@ -171,6 +190,7 @@ mod tests {
         assert_eq!(serde_json::to_string(&known).unwrap(), format!("\"{told}\""));
         assert_eq!(serde_json::from_str::<ConfigurationId>(&format!("\"{told}\"")).unwrap(), known);
         assert_ne!(known, configuration("firewall{", "}"));
+        assert_ne!(known, Configuration::new("firewall", "{}").beside().id());
         for wrong in ["\"\"", "\"zz\"", &format!("\"{}\"", "é".repeat(32)), "7"] {
             assert!(serde_json::from_str::<ConfigurationId>(wrong).is_err(), "{wrong}");
         }

@@ -26,6 +26,8 @@ pub enum Door {
     /// In the data plane, which asks it about each packet.
     #[default]
     Inside,
+    /// In a process of its own beside the data plane, which asks it there about each packet.
+    Beside,
     /// In a process of its own, between two interfaces in a network namespace of its own.
     Apart,
 }
@@ -33,8 +35,14 @@ pub enum Door {
 impl Door {
     /// Is it the usual one?
     #[must_use]
-    pub fn is_inside(&self) -> bool {
+    pub fn is_usual(&self) -> bool {
         *self == Self::Inside
+    }
+
+    /// Does the data plane ask it about packets? Else it takes them by interfaces.
+    #[must_use]
+    pub fn is_inside(&self) -> bool {
+        matches!(self, Self::Inside | Self::Beside)
     }
 }
 
@@ -139,7 +147,7 @@ mod tests {
         let text = "\u{1}".repeat(FUNCTION_CONFIG_BYTES_MAX);
         let config = serde_json::json!({"file": {"name": "edge.iptables", "text": text}});
         let config = config.to_string();
-        let configuration = Configuration { kind: "firewall".into(), config };
+        let configuration = Configuration::new("firewall", config);
         let written = serde_json::to_vec(&InstanceProgram::Bundled(configuration)).unwrap();
         assert!(written.len() + 1024 * 1024 < MESSAGE_BYTES_MAX, "{}", written.len());
     }

@@ -44,6 +44,7 @@ impl FunctionCounters {
         self.messages.merge(&other.messages);
         add(&mut self.errors_withheld, other.errors_withheld);
         add(&mut self.deaths, other.deaths);
+        add(&mut self.copied_bytes, other.copied_bytes);
         self.choice = self.choice.or(other.choice);
     }
 }

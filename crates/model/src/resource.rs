@@ -429,7 +429,7 @@ pub struct FunctionTemplate {
     /// What is run.
     pub runs: Runs,
     /// Where a bundled function runs.
-    #[serde(default, skip_serializing_if = "Door::is_inside")]
+    #[serde(default, skip_serializing_if = "Door::is_usual")]
     pub door: Door,
     /// Processor time of one instance, in thousandths of a core; none: no bound.
     #[serde(default)]
@@ -479,7 +479,11 @@ impl FunctionTemplate {
         let Runs::Bundled(kind) = &self.runs else { return None };
         // Text of its own, so that no order of its reader's changes what it is known by.
         let config = Value::Object(self.config.clone()).to_string();
-        Some(Configuration { kind: kind.clone(), config })
+        let configuration = Configuration::new(kind.clone(), config);
+        Some(match self.door {
+            Door::Beside => configuration.beside(),
+            Door::Inside | Door::Apart => configuration,
+        })
     }
 }
 

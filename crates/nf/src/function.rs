@@ -3,6 +3,7 @@
 use crate::outcome::{Outcomes, Patch, Verdict};
 use crate::packet::{Direction, Packet, Time};
 use catena_model::profile::Profile;
+use serde::{Deserialize, Serialize};
 
 /// A network function (RFC 7665 section 1.4: service function).
 ///
@@ -62,12 +63,17 @@ pub trait Function: Send {
     /// What its rules have counted, in the order of their numbers.
     fn report(&self, _into: &mut Vec<RuleCount>) {}
 
+    /// Bytes of packets that were copied to ask it, since it was made: of one in a process of its own.
+    fn copied_bytes(&self) -> u64 {
+        0
+    }
+
     /// The rule with this number in its user's words, such as `edge.iptables line 14, --dport 23 -j DROP`.
     fn rule_in_words(&self, rule: u32) -> Option<String>;
 }
 
 /// A part of an export.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Portion {
     /// Of everything; else of what has changed. It stays the same through one export.
     pub all: bool,
@@ -81,7 +87,7 @@ pub struct Portion {
 pub const ENTRY_COST: usize = 32;
 
 /// Packets that wait in a function.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
     /// How many.
     pub packets: u64,
@@ -90,7 +96,7 @@ pub struct Waiting {
 }
 
 /// What would become of a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// Whether it goes on.
     pub verdict: Verdict,
@@ -101,7 +107,7 @@ pub struct Answer {
 }
 
 /// One thing that a function remembers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateEntry {
     /// What it is about, by the content of rules and packets, never by a place.
     pub key: Vec<u8>,
@@ -118,7 +124,7 @@ impl StateEntry {
 }
 
 /// What a rule has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleCount {
     /// Packets, as on the wire.
     pub packets: u64,

@@ -11,6 +11,7 @@ pub mod carry_out;
 pub mod check;
 mod classes;
 mod counts;
+pub mod exchange;
 pub mod firewall;
 pub mod function;
 pub mod harness;

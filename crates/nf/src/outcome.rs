@@ -5,11 +5,12 @@
 use crate::packet::{Direction, Time};
 use catena_model::profile::Meta;
 use catena_wire::field::Field;
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::ops::Range;
 
 /// What becomes of a packet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Verdict {
     /// It goes on.
     #[default]
@@ -21,7 +22,7 @@ pub enum Verdict {
 }
 
 /// Why a packet ends in a function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum DropCause {
     /// A rule says so, which has this number in [`crate::Function::rule_in_words`].
     Rule(u32),
@@ -30,16 +31,16 @@ pub enum DropCause {
 }
 
 /// What a patch changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Part {
     /// Bits of a field.
-    Field(Field),
+    Field(#[serde(with = "numbered_field")] Field),
     /// Metadata.
-    Meta(Meta),
+    Meta(#[serde(with = "numbered_meta")] Meta),
 }
 
 /// A change of a packet: it names a field, not a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Patch {
     /// What is changed.
     pub part: Part,
@@ -58,7 +59,7 @@ impl Patch {
 }
 
 /// Something that happened, for people or collectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Event {
     /// When.
     pub at: Time,
@@ -69,7 +70,7 @@ pub struct Event {
 }
 
 /// Kinds of events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum EventKind {
     /// A rule says that the packet be told.
     Logged,
@@ -80,7 +81,7 @@ pub enum EventKind {
 }
 
 /// A packet that a function made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Generated {
     /// Why, by its name.
     pub kind: GeneratedKind,
@@ -92,7 +93,7 @@ pub struct Generated {
 }
 
 /// Why functions make packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum GeneratedKind {
     /// Tells the sender of a rejected packet, by ICMP.
     Unreachable,
@@ -132,7 +133,7 @@ impl GeneratedKind {
 
 /// A message that a function hands out. It is no packet of the chain: whoever runs the function sends it
 /// to the collectors that are configured there, or to none.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandedOut {
     /// What it is.
     pub kind: HandedOutKind,
@@ -141,7 +142,7 @@ pub struct HandedOut {
 }
 
 /// What functions hand out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum HandedOutKind {
     /// A message of IPFIX (RFC 7011), which fits one datagram of UDP.
     Ipfix,
@@ -150,7 +151,7 @@ pub enum HandedOutKind {
 }
 
 /// What a function made of a batch.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcomes {
     verdicts: Vec<Verdict>,
     patches: Vec<(u32, Patch)>,
@@ -289,6 +290,49 @@ impl Outcomes {
         &self.handed_out
     }
 
+    /// Puts what was made of other packets behind these, as if all had come together.
+    pub fn append(&mut self, behind: &Self) {
+        let (packets, bytes) = (number(self.verdicts.len()), self.bytes.len());
+        let at = |packet: &u32| packets.saturating_add(*packet);
+        let place = |range: &Range<usize>| range.start + bytes..range.end + bytes;
+        self.verdicts.extend_from_slice(&behind.verdicts);
+        self.patches.extend(behind.patches.iter().map(|(of, patch)| (at(of), *patch)));
+        self.events.extend(behind.events.iter().map(|(of, event)| (at(of), *event)));
+        self.generated.extend(
+            behind.generated.iter().map(|(of, made)| {
+                (at(of), Generated { frame: place(&made.frame), ..made.clone() })
+            }),
+        );
+        self.replaced.extend(behind.replaced.iter().map(|(of, frame)| (at(of), place(frame))));
+        self.handed_out.extend(
+            behind.handed_out.iter().map(|(of, out)| {
+                (at(of), HandedOut { kind: out.kind, message: place(&out.message) })
+            }),
+        );
+        self.bytes.extend_from_slice(&behind.bytes);
+    }
+
+    /// Do these outcomes speak of so many packets, of bits that their fields have, and of bytes that are there?
+    #[must_use]
+    pub fn are_sound(&self, packets: usize) -> bool {
+        // What time alone makes is of packet 0.
+        let is_one = |of: &u32| (*of as usize) < packets.max(1);
+        let is_there = |range: &Range<usize>| self.bytes.get(range.clone()).is_some();
+        let is_of_field = |patch: &Patch| match patch.part {
+            Part::Field(field) => (patch.mask | patch.value) & !field.all() == 0,
+            Part::Meta(_) => true,
+        };
+        self.verdicts.len() == packets
+            && self
+                .patches
+                .iter()
+                .all(|(of, patch)| is_one(of) && packets > 0 && is_of_field(patch))
+            && self.events.iter().all(|(of, _)| is_one(of))
+            && self.generated.iter().all(|(of, made)| is_one(of) && is_there(&made.frame))
+            && self.replaced.iter().all(|(of, frame)| is_one(of) && packets > 0 && is_there(frame))
+            && self.handed_out.iter().all(|(of, out)| is_one(of) && is_there(&out.message))
+    }
+
     /// The bytes of packets that were made, and of messages.
     #[must_use]
     pub fn bytes(&self, place: Range<usize>) -> &[u8] {
@@ -299,4 +343,40 @@ impl Outcomes {
 /// Batches are short.
 fn number(packet: usize) -> u32 {
     u32::try_from(packet).unwrap_or(u32::MAX)
+}
+
+/// Fields by their numbers, where outcomes travel between processes.
+mod numbered_field {
+    use catena_wire::field::Field;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+    pub(super) fn serialize<S: Serializer>(field: &Field, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u8(*field as u8)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Field, D::Error> {
+        let number = u8::deserialize(from)?;
+        let field = Field::ALL.get(usize::from(number)).copied();
+        field.ok_or_else(|| D::Error::custom("there is no such field"))
+    }
+}
+
+/// The same of metadata.
+mod numbered_meta {
+    use catena_model::profile::Meta;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+    pub(super) fn serialize<S: Serializer>(meta: &Meta, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u8(*meta as u8)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Meta, D::Error> {
+        let number = u8::deserialize(from)?;
+        let meta = Meta::ALL.get(usize::from(number)).map(|(meta, _)| *meta);
+        meta.ok_or_else(|| D::Error::custom("there is no such metadata"))
+    }
 }

@@ -3,9 +3,12 @@
 use catena_wire::field::UpperChecksum;
 use catena_wire::frame::{FrameError, FrameView};
 use catena_wire::scalar::{Qfi, Teid, Vni};
+use serde::{Deserialize, Serialize};
 
 /// A moment, nanoseconds since some start that its owner knows. Functions are told what time it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Time(pub u64);
 
 impl Time {
@@ -23,7 +26,7 @@ impl Time {
 }
 
 /// Which way a packet goes through a function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Direction {
     /// In by its first port, as the chain lists its functions.
     Forward,

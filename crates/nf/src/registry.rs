@@ -15,8 +15,8 @@ use crate::Function;
 use catena_model::bundle::Configuration;
 use catena_model::resource::{TupleMapping, TuplePattern};
 use catena_rules::{ReadRules, Unsupported};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -101,7 +101,7 @@ pub struct Translations {
 }
 
 /// What is known where a function runs, beside its configuration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Surroundings {
     /// A number by which flows are filed, which no sender can guess.
     pub seed: u64,

@@ -146,6 +146,7 @@ mod tests {
             messages: MessageCounters::default(),
             errors_withheld: 0,
             deaths: 0,
+            copied_bytes: 0,
             choice: None,
         }];
         counts.complete(&mut known);

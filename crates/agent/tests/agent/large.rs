@@ -28,7 +28,7 @@ async fn the_largest_configuration_passes_the_agent() {
     let text = "# \"x\"\n".repeat(FUNCTION_CONFIG_BYTES_MAX / 6);
     let config = serde_json::json!({"file": {"name": "edge.iptables", "text": text}}).to_string();
     assert!(config.len() > FUNCTION_CONFIG_BYTES_MAX);
-    let configuration = Configuration { kind: "firewall".into(), config };
+    let configuration = Configuration::new("firewall", config);
     let mut entries = packed(1, &[]).entries;
     let id = configuration.id();
     entries.configurations.insert(id, Arc::new(ConfigurationEntry { configuration }));

@@ -31,6 +31,7 @@ fn the_data_plane_process() {
         control_socket: dir.join("control"),
         state_dir: dir.clone(),
         leads_session: true,
+        starter: None,
         workers: NonZeroUsize::MIN,
         busy_poll_cores: Vec::new(),
         function_threads: 0,

@@ -38,7 +38,7 @@ pub(super) struct Chain {
 pub(super) fn of_kinds() -> Result<Vec<StageMember>, Failure> {
     let kinds: Vec<Kind> = serde_json::from_str(KINDS)?;
     let members = kinds.into_iter().map(|Kind { name, kind, config }| {
-        let configuration = Configuration { kind, config: config.to_string() };
+        let configuration = Configuration::new(kind, config.to_string());
         Ok(StageMember { profile: profile(&name, &configuration)?, name })
     });
     members.collect()

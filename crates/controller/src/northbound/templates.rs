@@ -205,7 +205,7 @@ fn check_form(template: &FunctionTemplate) -> Result<(), Refusal> {
             "'config' is what a bundled function is told; this template runs something else",
         ));
     }
-    if !is_bundled && !template.door.is_inside() {
+    if !is_bundled && !template.door.is_usual() {
         return Err(wrong(
             "'door' is where a bundled function runs; this template runs something else",
         ));
@@ -219,8 +219,8 @@ fn check_form(template: &FunctionTemplate) -> Result<(), Refusal> {
     let bound = bounds.iter().find(|(_, bound)| bound.is_some());
     match bound {
         Some((name, _)) if is_bundled && template.door.is_inside() => Err(wrong(format!(
-            "'{name}' bounds a process, and this function runs inside the data plane, which others need as well; say \
-             'door: apart' for a process of its own"
+            "'{name}' bounds a process that an agent keeps, and this function is the data plane's, which others need as \
+             well; say 'door: apart' for a process of its own between interfaces"
         ))),
         Some((name, Some(0))) => Err(wrong(format!(
             "'{name}' is 0, with which nothing runs; leave it out, or give more"

@@ -50,8 +50,8 @@ pub(crate) use state::function_messages::MessageRoom;
 pub use state::function_state::{RememberedState, StateChange};
 pub use state::health::{Board, WatchDuty};
 pub use state::link_board::LinkBoard;
-pub use tables::Tables;
 pub use tables::classifier::Asked;
+pub use tables::{Makers, Tables};
 pub use vector::VECTOR_PACKETS_MAX;
 
 use account::counters::Counters;

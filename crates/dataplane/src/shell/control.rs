@@ -16,6 +16,7 @@ mod underlay;
 use super::agent_connection::{AgentConnection, ConnectionEnd};
 use super::control_socket::ControlSocket;
 use super::function_keeper::FunctionKeeper;
+use super::makers::FunctionMakers;
 use super::order::{Order, Report};
 use super::underlay::Underlay;
 use super::worker_pool::WorkerPool;
@@ -72,6 +73,8 @@ pub(super) struct Control {
     workers: WorkerPool,
     /// Who writes down what functions remember.
     keeper: FunctionKeeper,
+    /// Who makes functions.
+    makers: Arc<FunctionMakers>,
     links: Links,
     setups: Setups,
     messages: Messages,
@@ -111,7 +114,7 @@ impl Control {
     pub(super) fn new(
         config: Config,
         socket: ControlSocket,
-        (workers, keeper): (WorkerPool, FunctionKeeper),
+        (workers, keeper, makers): (WorkerPool, FunctionKeeper, Arc<FunctionMakers>),
         engine: EngineConfig,
         reserve: TunnelReserve,
     ) -> Self {
@@ -121,6 +124,7 @@ impl Control {
             agent: None,
             workers,
             keeper,
+            makers,
             links: Links::new(engine.links),
             setups: Setups::default(),
             messages: Messages::default(),

@@ -6,6 +6,7 @@
 
 mod agent_connection;
 mod barrier;
+mod beside;
 mod clock;
 mod control;
 mod control_socket;
@@ -16,6 +17,7 @@ mod function_threads;
 mod hand_off;
 mod kernel_tables;
 mod ledger;
+mod makers;
 mod order;
 mod priority;
 mod program_log;
@@ -35,6 +37,7 @@ pub use catena_io::{User, drop_privileges, give_to};
 pub use control_socket::ControlSocketError;
 pub use function_threads::FunctionThreads;
 pub use kernel_tables::KernelTables;
+pub use makers::{FunctionMakers, StarterProgram};
 pub use program_log::{LoggedChange, decode};
 pub use standalone_workers::StandaloneWorkers;
 
@@ -50,6 +53,7 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use underlay::UNDERLAY_SOCKETS;
 use worker_pool::{WorkerPool, WorkerPoolParts};
 
@@ -86,6 +90,8 @@ pub struct Config {
     pub function_form: Option<Form>,
     /// Who moves packets, once what takes rights is open; none: whoever starts it.
     pub user: Option<User>,
+    /// Who starts processes for functions that have one of their own; none: no such function can run.
+    pub starter: Option<StarterProgram>,
     /// Leave the process only the files and system calls that it needs: it ends at once when it asks
     /// for others. For processes of their own: threads stay what they have become.
     pub is_confined: bool,
@@ -188,6 +194,8 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
     let reserve = TunnelReserve::open(UNDERLAY_SOCKETS);
     // Threads inherit what this one has left: none may start before.
     drop_privileges(config.user).map_err(DataplaneError::Confine)?;
+    // Without privileges, and while processes may be started.
+    let starter = makers::start_starter(config.starter.as_ref())?;
     let _lock = control_socket::lock(&config.state_dir)?;
     let socket = ControlSocket::open(&config.control_socket)?;
     if config.is_confined {
@@ -201,10 +209,11 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
     }
     let keeper = FunctionKeeper::start(functions, config.is_confined)?;
     let workers = WorkerPool::start(&engine, parts)?;
+    let makers = Arc::new(FunctionMakers::start(starter, config.is_confined)?);
     if config.is_confined {
         sandbox::confine_control().map_err(DataplaneError::Sandbox)?;
     }
-    let mut control = Control::new(config, socket, (workers, keeper), engine, reserve);
+    let mut control = Control::new(config, socket, (workers, keeper, makers), engine, reserve);
     control.resume()?;
     control.serve()
 }

@@ -227,7 +227,7 @@ mod tests {
                 let rule = r#"alert tcp any any -> any any (msg:"p"; pcre:"/\.php$/"; sid:1;)"#;
                 let file = serde_json::json!({"name": "web.rules", "text": rule});
                 let config = serde_json::json!({"file": file}).to_string();
-                let ids = Configuration { kind: "ids".into(), config };
+                let ids = Configuration::new("ids", config);
                 assert!(registry::make(&ids, &Surroundings::default()).is_ok());
             }
             // What a worker may do without asking: memory of any size, time, and last words.

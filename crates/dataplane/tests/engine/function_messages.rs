@@ -20,7 +20,7 @@ const BEGAN_NS: u64 = 250_000_000;
 const COLLECTOR: &str = "collector:4739";
 
 fn put(town: &mut Town, name: &str, kind: &str, config: &Value) {
-    let configuration = Configuration { kind: kind.into(), config: config.to_string() };
+    let configuration = Configuration::new(kind, config.to_string());
     town.bundled.insert((name.to_owned(), String::new()), configuration);
 }
 

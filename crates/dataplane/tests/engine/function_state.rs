@@ -146,7 +146,7 @@ fn what_forgets_more_than_it_can_note_tells_what_is_left() {
     let mut town = both_ways("");
     let rules = r#"alert udp any any -> any any (msg:"it"; content:"never"; sid:1;)"#;
     let config = serde_json::json!({"file": {"name": "web.rules", "text": rules}}).to_string();
-    let ids = Configuration { kind: "ids".into(), config };
+    let ids = Configuration::new("ids", config);
     town.bundled.insert(("v2".to_owned(), String::new()), ids);
     let (mut rig, mut store) = (rig_of(town, &Store::default()), Store::default());
     // First fragments whose others never come give way to one another.

@@ -31,7 +31,7 @@ pub(crate) fn firewall(rules: &str) -> Configuration {
     };
     let config =
         serde_json::json!({"file": file("edge.iptables"), "v6_file": file("edge.ip6tables")});
-    Configuration { kind: "firewall".into(), config: config.to_string() }
+    Configuration::new("firewall", config.to_string())
 }
 
 /// Drops what comes from one port and rejects what comes from another.
@@ -156,7 +156,7 @@ fn each_call_is_timed_and_what_it_ends_and_makes_is_counted_by_function_and_path
 /// A marker or a policer of these classes.
 fn classes(kind: &str, text: &str) -> Configuration {
     let config = serde_json::json!({"file": {"name": "classes.yaml", "text": text}});
-    Configuration { kind: kind.into(), config: config.to_string() }
+    Configuration::new(kind, config.to_string())
 }
 
 #[test]
@@ -431,7 +431,7 @@ fn a_function_that_cannot_be_made_refuses_the_program_by_its_name() {
     }
     // A node that does not run it has no use for what it is made of.
     assert!(Tables::compile(&town.program(1)).is_ok());
-    let unknown = Configuration { kind: "oracle".into(), config: "{}".into() };
+    let unknown = Configuration::new("oracle", "{}");
     town.bundled.insert(("v1".into(), String::new()), unknown);
     let refused = Tables::compile(&town.program(0)).unwrap_err().to_string();
     assert!(refused.contains("no bundled function 'oracle'"), "{refused}");

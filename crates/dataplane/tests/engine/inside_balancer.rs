@@ -55,7 +55,7 @@ fn town(encapsulation: Encapsulation, hops: &[&[&str]]) -> Town {
         "name": "web", "address": VIRTUAL, "protocol": "tcp", "port": CHAINED_PORT, "backends": backends,
         "health": {"kind": "http", "from": ASKER, "interval_ms": 1_000, "timeout_ms": 500, "rise": 1, "fall": 2},
     }]});
-    let bundled = |kind: &str, config: String| Configuration { kind: kind.into(), config };
+    let bundled = |kind: &str, config: String| Configuration::new(kind, config);
     town.bundled.insert(("lb".into(), String::new()), bundled("balancer", config.to_string()));
     town.bundled.insert(("log".into(), String::new()), bundled("monitor", "{}".into()));
     town

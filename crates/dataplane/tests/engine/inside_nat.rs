@@ -50,7 +50,7 @@ pub(crate) fn two_networks(encapsulation: Encapsulation, hops: &[&[&str]]) -> To
     let way_back = town.chain("back", encapsulation, &back, &reverse);
     (way_back.is_reverse, way_back.destination) = (true, INNER);
     let config = serde_json::json!({"masquerade": ["10.0.0.0/24"], "pool": [POOL]});
-    let nat = Configuration { kind: "nat".into(), config: config.to_string() };
+    let nat = Configuration::new("nat", config.to_string());
     town.bundled.insert(("nat".into(), String::new()), nat);
     town
 }
@@ -366,7 +366,7 @@ fn a_balancer_gives_packets_to_its_server_and_answers_come_from_the_virtual_addr
         "name": "web", "address": VIRTUAL, "protocol": "udp", "port": CHAINED_PORT,
         "backends": [{"address": SERVER, "port": CHAINED_PORT + 1}],
     }]});
-    let balancer = Configuration { kind: "balancer".into(), config: config.to_string() };
+    let balancer = Configuration::new("balancer", config.to_string());
     town.bundled.insert(("nat".into(), String::new()), balancer);
     let port = town.ports.iter_mut().find(|one| one.name == "nat.in").unwrap();
     port.addresses.push(VIRTUAL.parse().unwrap());

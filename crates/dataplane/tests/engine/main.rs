@@ -8,6 +8,7 @@
 
 mod accounting;
 mod balance;
+mod beside;
 mod cables;
 mod chains;
 mod check;

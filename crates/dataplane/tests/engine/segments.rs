@@ -136,7 +136,7 @@ fn what_comes_out_and_is_counted_is_the_same_as_with_a_hop_for_each() {
     town.function("w2", 1, (INNER, INNER));
     town.function("x2", 1, (INNER, INNER));
     place(&mut town, "w2", firewall("-A FORWARD -p tcp -m tcp --sport 43 -j REJECT"));
-    place(&mut town, "x2", Configuration { kind: "monitor".into(), config: "{}".into() });
+    place(&mut town, "x2", Configuration::new("monitor", "{}"));
     let hops = ["v2", "w2", "x2"].map(|name| vec![name.to_owned()]);
     town.chains[0].hops = hops.to_vec();
     town.chains[1].hops = hops.into_iter().rev().collect();
@@ -159,7 +159,7 @@ fn a_nat_stands_among_others_and_both_ways_lead_through_all() {
         town.function("w1", 1, (INNER, INNER));
         town.function("w2", 1, (OUTER, OUTER));
         place(&mut town, "w1", without(41));
-        place(&mut town, "w2", Configuration { kind: "monitor".into(), config: "{}".into() });
+        place(&mut town, "w2", Configuration::new("monitor", "{}"));
         town.has_segments = true;
         assert_eq!(town.program(1).paths[0].hops.len(), 1);
         let question = sent(&town, CHAINED_PORT);

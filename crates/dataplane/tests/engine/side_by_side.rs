@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 /// The node of the functions, and the network of its ports.
-const AT: usize = 1;
+pub(crate) const AT: usize = 1;
 const INNER: usize = 0;
 /// Chains of the differential test, and groups of packets for each: more where `./test --full` asks for it.
 const CHAINS: u64 = 200;
@@ -38,7 +38,7 @@ const GROUPS_FULL: usize = 480;
 
 /// How the threads of a test are.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Nature {
+pub(crate) enum Nature {
     /// Each answers when it pleases.
     Slow,
     /// They are threads, indeed.
@@ -112,13 +112,13 @@ impl Lanes for Drawn {
 
 fn file(kind: &str, name: &str, text: &str) -> Configuration {
     let config = json!({"file": {"name": name, "text": text}});
-    Configuration { kind: kind.into(), config: config.to_string() }
+    Configuration::new(kind, config.to_string())
 }
 
 /// One that looks for patterns, with little memory.
-fn patterns(kind: &str, text: &str) -> Configuration {
+pub(crate) fn patterns(kind: &str, text: &str) -> Configuration {
     let config = json!({"file": {"name": "web.rules", "text": text}, "reassembly_mib": 1});
-    Configuration { kind: kind.into(), config: config.to_string() }
+    Configuration::new(kind, config.to_string())
 }
 
 /// May two of these, one behind the other, be asked side by side, on one way or the other?
@@ -137,7 +137,7 @@ fn forks(functions: &[Configuration]) -> bool {
 }
 
 /// A function of a kind that is drawn.
-fn function(random: &mut Random) -> Configuration {
+pub(crate) fn function(random: &mut Random) -> Configuration {
     let port = 40 + random.below(6);
     let rules = format!(
         "alert udp any {port} -> any any (msg:\"one\"; sid:1; rev:1;)\n\
@@ -159,12 +159,12 @@ fn function(random: &mut Random) -> Configuration {
             "classes.yaml",
             "classes: [{name: all, police: {srtcm: {cir: 400kbit, cbs: 3000, ebs: 2000}, yellow: 12, red: drop}}]",
         ),
-        _ => Configuration { kind: "monitor".into(), config: r#"{"ipfix": "c:4739"}"#.into() },
+        _ => Configuration::new("monitor", r#"{"ipfix": "c:4739"}"#),
     }
 }
 
 /// So many functions beside each other, which packets meet both ways.
-fn town_of(functions: Vec<Configuration>) -> Town {
+pub(crate) fn town_of(functions: Vec<Configuration>) -> Town {
     let mut town = both_ways(STATEFUL);
     let names: Vec<String> = (0..functions.len()).map(|number| format!("f{number}")).collect();
     for (name, configuration) in names.iter().zip(functions) {
@@ -179,10 +179,10 @@ fn town_of(functions: Vec<Configuration>) -> Town {
 }
 
 /// A frame, and the port that sends it.
-type Sent = (&'static str, Vec<u8>, Offload);
+pub(crate) type Sent = (&'static str, Vec<u8>, Offload);
 
 /// Packets of a few flows, both ways: connections, datagrams, super-frames, fragments, and damaged ones.
-fn group(town: &Town, random: &mut Random) -> Vec<Sent> {
+pub(crate) fn group(town: &Town, random: &mut Random) -> Vec<Sent> {
     let mut sent = Vec::new();
     for _ in 0..10 + random.below(24) {
         let make = if random.below(3) == 0 { packet_v6 } else { packet };
@@ -218,7 +218,7 @@ fn payload(random: &mut Random) -> Vec<u8> {
 }
 
 /// What a group has led to: frames in their order by port, what was counted, and what was told.
-type Outcome = (Vec<Vec<u8>>, Vec<Vec<u8>>, BTreeMap<String, u64>, Vec<FunctionMessage>);
+pub(crate) type Outcome = (Vec<Vec<u8>>, Vec<Vec<u8>>, BTreeMap<String, u64>, Vec<FunctionMessage>);
 
 /// What becomes of groups of packets; `form`: that in which threads are asked, of which there are so many.
 fn outcomes(
@@ -226,6 +226,17 @@ fn outcomes(
     groups: &[Vec<Sent>],
     form: Option<(Form, Nature)>,
     seed: u64,
+) -> (Vec<Outcome>, Vec<StateChange>, usize) {
+    outcomes_in(town, groups, form, seed, |_| {})
+}
+
+/// The same in a rig that is changed before.
+pub(crate) fn outcomes_in(
+    town: &Town,
+    groups: &[Vec<Sent>],
+    form: Option<(Form, Nature)>,
+    seed: u64,
+    change: impl FnOnce(&mut Rig),
 ) -> (Vec<Outcome>, Vec<StateChange>, usize) {
     let keep = |config: &mut EngineConfig| {
         config.functions_keep = (config.node == node_name(AT)).then(Default::default);
@@ -235,6 +246,7 @@ fn outcomes(
         (config.flows_max, config.inside_max, config.classified_max) = (1_024, 1_024, 4_096);
     };
     let mut rig = Rig::of_engines(1, town.clone(), keep, 2_048);
+    change(&mut rig);
     let mut asked = Arc::default();
     let mut random = Random::new(seed);
     let threads = FunctionThreads::start(4, false).unwrap();
@@ -265,7 +277,7 @@ fn outcomes(
 }
 
 /// Frames of each flow in their order: what is of one length leaves together, whichever flow it is of.
-fn by_flow(frames: &[Vec<u8>]) -> BTreeMap<String, Vec<&[u8]>> {
+pub(crate) fn by_flow(frames: &[Vec<u8>]) -> BTreeMap<String, Vec<&[u8]>> {
     let mut flows: BTreeMap<String, Vec<&[u8]>> = BTreeMap::new();
     for frame in frames {
         let flow = FrameView::parse(frame).map(|view| view.flow);
@@ -347,7 +359,7 @@ fn beside_a_nat_it_is_the_same() {
         for name in ["w1", "w2"] {
             town.function(name, AT, (INNER, INNER));
         }
-        let monitor = Configuration { kind: "monitor".into(), config: "{}".into() };
+        let monitor = Configuration::new("monitor", "{}");
         let ids = patterns("ids", "alert udp any any -> any any (msg:\"one\"; sid:1; rev:1;)");
         for (name, configuration) in [("w1", ids), ("w2", monitor)] {
             town.bundled.insert((name.to_owned(), String::new()), configuration);
@@ -384,7 +396,7 @@ fn beside_a_nat_it_is_the_same() {
 
 #[test]
 fn a_thread_that_has_stopped_costs_what_it_has_and_nothing_else() {
-    let monitor = || Configuration { kind: "monitor".into(), config: "{}".into() };
+    let monitor = || Configuration::new("monitor", "{}");
     let town = town_of(vec![
         monitor(),
         file("marker", "classes.yaml", "classes: [{name: all, mark: ef}]"),
@@ -430,7 +442,7 @@ fn a_thread_that_has_stopped_costs_what_it_has_and_nothing_else() {
 
 #[test]
 fn who_waited_behind_what_a_stopped_thread_has_goes_on() {
-    let monitor = || Configuration { kind: "monitor".into(), config: "{}".into() };
+    let monitor = || Configuration::new("monitor", "{}");
     for form in [Form::Pipeline, Form::Fork] {
         for stopped in 0..3 {
             let town = town_of(vec![monitor(), firewall(STATEFUL), monitor()]);
@@ -495,7 +507,7 @@ fn under_deaths(functions: Vec<Configuration>, kills: u64, seed: u64) -> (u64, u
 fn who_dies_loses_what_it_had_if_it_protects_and_nothing_if_it_looks_on() {
     let is_full = std::env::var("CATENA_FULL").is_ok_and(|full| full == "1");
     let kills = if is_full { 200 } else { 20 };
-    let monitor = || Configuration { kind: "monitor".into(), config: "{}".into() };
+    let monitor = || Configuration::new("monitor", "{}");
     let ids = || patterns("ids", "alert udp any any -> any any (msg:\"one\"; sid:1; rev:1;)");
     let (_, sent, came, failed) = under_deaths(vec![ids(), monitor()], kills, 1);
     assert_eq!((came, failed), (sent, 0), "they only look on");

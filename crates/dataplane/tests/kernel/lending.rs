@@ -55,7 +55,7 @@ fn check(interfaces: &[u32]) {
     let mut town = three_hosts();
     for name in ["m1", "m2"] {
         town.function(name, 0, (0, 0));
-        let monitor = Configuration { kind: "monitor".into(), config: "{}".into() };
+        let monitor = Configuration::new("monitor", "{}");
         town.bundled.insert((name.into(), String::new()), monitor);
     }
     town.has_segments = true;

@@ -14,7 +14,7 @@ fn large(mark: char) -> ConfigurationEntry {
     let text = format!("# \"{mark}\"\n").repeat(FUNCTION_CONFIG_BYTES_MAX / 6);
     let config = serde_json::json!({"file": {"name": "edge.iptables", "text": text}}).to_string();
     assert!(config.len() > FUNCTION_CONFIG_BYTES_MAX);
-    ConfigurationEntry { configuration: Configuration { kind: "firewall".into(), config } }
+    ConfigurationEntry { configuration: Configuration::new("firewall", config) }
 }
 
 #[tokio::test]

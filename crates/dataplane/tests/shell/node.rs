@@ -198,6 +198,7 @@ impl Dataplane {
             control_socket: socket.into(),
             state_dir: state.into(),
             leads_session: false,
+            starter: None,
             workers: NonZeroUsize::new(workers).unwrap(),
             busy_poll_cores: Vec::new(),
             function_threads: 0,

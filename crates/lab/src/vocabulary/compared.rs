@@ -32,7 +32,7 @@ pub(crate) fn tells(bundled: &Bundled) -> bool {
 /// Does Catena count what its rules end, and which they are? Of what runs in a process of its own it sees what comes
 /// back.
 pub(crate) fn counts_what_ends(bundled: &Bundled) -> bool {
-    matches!(bundled.runs, Runs::Bundled(_)) && bundled.door == Door::Inside
+    matches!(bundled.runs, Runs::Bundled(_)) && bundled.door.is_inside()
 }
 
 /// The name and the text of a function's rules.

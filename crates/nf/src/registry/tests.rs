@@ -3,7 +3,7 @@
 use super::*;
 
 fn refusal(kind: &str, config: &str) -> String {
-    let configuration = Configuration { kind: kind.into(), config: config.into() };
+    let configuration = Configuration::new(kind, config);
     match make(&configuration, &Surroundings::default()) {
         Ok(_) => panic!("{kind} {config} was taken"),
         Err(error) => error.to_string(),
@@ -36,7 +36,7 @@ fn each_kind_is_made_of_its_configuration() {
         ("marker", classes("classes: [{name: all, mark: ef}]"), false, None),
         ("policer", classes(police), true, None),
     ] {
-        let configuration = Configuration { kind: kind.into(), config };
+        let configuration = Configuration::new(kind, config);
         let made = make(&configuration, &Surroundings::default()).unwrap();
         assert_eq!((made.function.profile().drops, made.collector), (drops, collector), "{kind}");
     }
@@ -87,7 +87,7 @@ fn what_is_left_out_is_told() {
     let config = serde_json::json!({
         "file": {"name": "edge.iptables", "text": text}, "unsupported": "skip",
     });
-    let configuration = Configuration { kind: "firewall".into(), config: config.to_string() };
+    let configuration = Configuration::new("firewall", config.to_string());
     let remarks = make(&configuration, &Surroundings::default()).unwrap().remarks;
     for (line, part) in [(4, "-m u32 --u32 1 -j DROP"), (2, "INPUT")] {
         let is_it = |told: &&String| told.starts_with(&format!("edge.iptables line {line}: "));
@@ -97,7 +97,7 @@ fn what_is_left_out_is_told() {
 }
 
 fn translated(kind: &str, config: &serde_json::Value) -> Translations {
-    let configuration = Configuration { kind: kind.into(), config: config.to_string() };
+    let configuration = Configuration::new(kind, config.to_string());
     assert!(make(&configuration, &Surroundings::default()).is_ok());
     translations(&configuration).unwrap()
 }
@@ -133,7 +133,7 @@ fn what_a_nat_makes_of_sources_follows_from_its_configuration() {
     let outside: Vec<String> = at_egress.iter().map(ToString::to_string).collect();
     assert_eq!(outside, ["203.0.113.4", "203.0.113.6", "203.0.113.7", "203.0.113.9"]);
     assert!(at_ingress.is_empty() && inquiries.is_empty());
-    let monitor = Configuration { kind: "monitor".into(), config: "{}".into() };
+    let monitor = Configuration::new("monitor", "{}");
     assert_eq!(translations(&monitor).unwrap(), Translations::default());
 }
 
@@ -170,9 +170,11 @@ fn what_a_balancer_makes_of_destinations_follows_from_its_configuration() {
 
 #[test]
 fn a_work_that_computes_within_bounds_stands_inside_and_all_of_them_apart() {
-    let work = |text: &str| Configuration {
-        kind: "work".into(),
-        config: serde_json::json!({"file": {"name": "work.yaml", "text": text}}).to_string(),
+    let work = |text: &str| {
+        Configuration::new(
+            "work",
+            serde_json::json!({"file": {"name": "work.yaml", "text": text}}).to_string(),
+        )
     };
     let surroundings = Surroundings::default();
     let computes =
@@ -190,7 +192,7 @@ fn a_work_that_computes_within_bounds_stands_inside_and_all_of_them_apart() {
         assert!(error.contains(said) && error.contains("'door: apart'"), "{error}");
         assert!(make_apart(&one, &surroundings).is_ok());
     }
-    let shaper = Configuration { kind: "shaper".into(), config: "{}".into() };
+    let shaper = Configuration::new("shaper", "{}");
     let error = make(&shaper, &surroundings).err().unwrap().to_string();
     assert!(error.contains("packets wait in a shaper"), "{error}");
     assert_eq!(names().matches("work").count(), 1);

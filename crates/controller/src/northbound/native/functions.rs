@@ -142,6 +142,7 @@ fn check_hosts(view: &View, template: Option<&FunctionTemplate>) -> Result<(), P
         FunctionTemplate { on, .. } if !on.is_empty() => "'on' names hosts",
         FunctionTemplate { runs: Runs::Command(_), .. } => "'command' runs on hosts",
         FunctionTemplate { door: Door::Apart, .. } => "'door: apart' starts processes on hosts",
+        FunctionTemplate { door: Door::Beside, .. } => "'door: beside' starts processes on hosts",
         FunctionTemplate { runs: Runs::Bundled(kind), .. } if kind == WORK => {
             "'bundled: work' keeps processors of hosts busy"
         }

@@ -14,7 +14,7 @@ type ById = BTreeMap<ConfigurationId, Arc<Configuration>>;
 
 /// Stands in a path for what is in a document of its own: there is no kind without a name.
 fn elsewhere() -> Configuration {
-    Configuration { kind: String::new(), config: String::new() }
+    Configuration::new(String::new(), String::new())
 }
 
 /// A path as it is written.
@@ -104,7 +104,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn configuration(text: &str) -> Configuration {
-        Configuration { kind: "firewall".into(), config: text.into() }
+        Configuration::new("firewall", text)
     }
 
     fn ledger(number: u64, paths: &[(&str, &[&str])]) -> Ledger {

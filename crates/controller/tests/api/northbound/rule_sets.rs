@@ -109,7 +109,7 @@ fn the_largest_rule_set_reaches_a_node_as_the_configuration_that_inlined_rules_m
     chain(&controller);
     let id = |text: &str| {
         let config = json!({"file": {"name": "edge.iptables", "text": text}}).to_string();
-        Configuration { kind: "firewall".into(), config }.id()
+        Configuration::new("firewall", config).id()
     };
     let known = || {
         let program = agent.program()?;

@@ -3,7 +3,7 @@
 
 use super::segmentation;
 use crate::engine::action::context::Context;
-use crate::engine::state::functions::Running;
+use crate::engine::state::running::Running;
 use crate::engine::vector::{Step, Work};
 use catena_io::Offload;
 use catena_model::DropReason;

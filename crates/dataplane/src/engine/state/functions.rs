@@ -1,220 +1,21 @@
-//! The bundled functions that run inside: their values, and what they have left behind of one batch. Knows how a
+//! The bundled functions that run inside, and what they have left behind of one batch. Knows how a
 //! value takes over from another of its instance, and from one of a former data plane; refuses to know packets' ways.
 
-use super::function_messages::{FunctionMessage, FunctionMessages, Sender};
+use super::function_messages::{FunctionMessage, FunctionMessages};
 use super::function_state::{HandOut, RememberedState, StateChange};
-use super::life::Life;
-use super::seat::Seat;
-use crate::engine::stage::{Form, Lending, LentFunction, Met, Silence, protects};
-use crate::engine::tables::bundles::{Bundle, Bundles};
-use crate::engine::vector::decision::Epoch;
-use crate::engine::vector::{InsideVisit, Work};
-use catena_model::PathId;
-use catena_model::account::{FunctionCounters, MessageCounters, RuleHits};
+use super::running::Running;
+use crate::engine::stage::{Form, Lending, LentFunction, Met};
+use crate::engine::tables::bundles::Bundles;
+use crate::engine::vector::Work;
+use catena_model::account::FunctionCounters;
 use catena_model::id::InstanceId;
-use catena_model::limits::FUNCTION_RULES_TOLD_MAX;
-use catena_model::profile::Profile;
-use catena_nf::bucket::{Bucket, ICMP_ERRORS};
-use catena_nf::check;
-use catena_nf::function::StateEntry;
 use catena_nf::outcome::Outcomes;
 use catena_nf::packet::{Packet, Time};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 /// How often time passes for functions, in nanoseconds.
 const ELAPSE_NS: u64 = 100_000_000;
-
-/// A function that runs.
-pub(crate) struct Running {
-    bundle: Arc<Bundle>,
-    /// By which number packets name it.
-    number: u32,
-    pub(crate) function: Seat,
-    /// ICMP errors that may still be made.
-    pub(crate) errors: Bucket,
-    pub(crate) errors_withheld: u64,
-    pub(crate) events: u64,
-    life: Life,
-    messages: MessageCounters,
-    /// The path that packets took through it last.
-    pub(crate) taken: Option<PathId>,
-    /// The visit to it behind which enters what it asks others, and the tables that this was found in.
-    pub(crate) way: Option<(Epoch, Option<InsideVisit>)>,
-}
-
-impl Running {
-    fn start(bundle: &Arc<Bundle>) -> Option<Self> {
-        Some(Self {
-            bundle: Arc::clone(bundle),
-            number: 0,
-            function: Seat::Here(bundle.take()?),
-            errors: Bucket::new(&ICMP_ERRORS),
-            errors_withheld: 0,
-            events: 0,
-            life: Life::default(),
-            messages: MessageCounters::default(),
-            taken: None,
-            way: None,
-        })
-    }
-
-    /// Packets come to it by this path.
-    pub(crate) fn note_path(&mut self, path: PathId) {
-        if self.taken != Some(path) {
-            (self.taken, self.way) = (Some(path), None);
-        }
-    }
-
-    /// By which number packets name it.
-    pub(crate) const fn number(&self) -> u32 {
-        self.number
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.bundle.name
-    }
-
-    /// What it says of itself.
-    pub(crate) fn profile(&self) -> &Profile {
-        &self.bundle.profile
-    }
-
-    /// It says nothing of so many packets. One that has died begins anew, at once or after a pause. True: packets pass
-    /// it meanwhile, since it only looks on.
-    pub(crate) fn outlive(&mut self, silence: Silence, packets: usize, now: Time) -> bool {
-        if let Silence::Died(why) = silence {
-            let function = self.name();
-            tracing::error!(function, packets, "it has died, and begins anew: {why}");
-            self.function.clear();
-            self.life.end(now);
-        }
-        self.begin_anew(now);
-        self.is_passed()
-    }
-
-    /// Do packets pass it while it is dead, since it only looks on?
-    pub(crate) fn is_passed(&self) -> bool {
-        !protects(self.profile())
-    }
-
-    /// One that has died begins anew, if its pause is over.
-    fn begin_anew(&mut self, now: Time) {
-        if self.function.is_empty()
-            && self.life.may_begin(now)
-            && let Some(fresh) = self.bundle.take()
-        {
-            self.function.replace(fresh);
-        }
-    }
-
-    /// A thread has stopped that was to ask it: where that has its value, another takes its place.
-    pub(crate) fn leave_behind(&mut self) {
-        if self.function.take_back() {
-            return;
-        }
-        let function = self.name();
-        tracing::error!(function, "a thread does not come back from it, and it begins anew");
-        if let Some(fresh) = self.bundle.take() {
-            self.function = Seat::Here(fresh);
-        }
-        self.life.deaths += 1;
-    }
-
-    /// Is each packet to be as on the wire?
-    pub(crate) fn cuts(&self) -> bool {
-        self.profile().wants_wire_packets()
-    }
-
-    /// Is its checksum to be finished, if it is no super-frame?
-    pub(crate) fn closes(&self) -> bool {
-        self.profile().wants_checksums()
-    }
-
-    /// Do these outcomes of so many packets keep to the profile? Counts what they tell, and takes their messages.
-    pub(crate) fn checked(
-        &mut self,
-        asked: usize,
-        outcomes: &Outcomes,
-        messages: &mut FunctionMessages,
-    ) -> Result<(), check::Fault> {
-        check::outcomes(self.profile(), asked, outcomes)?;
-        self.tell(outcomes, messages);
-        Ok(())
-    }
-
-    /// Counts what outcomes that keep to the profile tell, and takes their messages.
-    pub(crate) fn tell(&mut self, outcomes: &Outcomes, messages: &mut FunctionMessages) {
-        self.events += outcomes.events().len() as u64;
-        let sender = Sender {
-            instance: self.bundle.key.0,
-            collector: self.bundle.collector.as_ref(),
-            counters: &mut self.messages,
-        };
-        messages.take_from(outcomes, sender);
-    }
-
-    fn is_of(&self, instance: InstanceId) -> bool {
-        self.bundle.key.0 == instance
-    }
-
-    /// Takes over what another value of the instance knows: all of it, or what has changed since it did so last, which
-    /// is answered.
-    fn follow(&mut self, other: &mut Self, all: bool) -> Vec<StateEntry> {
-        let mut entries: Vec<StateEntry> = Vec::new();
-        other.function.with(|function| function.export(all, &mut entries));
-        self.take_over(&entries);
-        self.errors = other.errors.clone();
-        self.errors_withheld = other.errors_withheld;
-        (self.events, self.life) = (other.events, other.life);
-        self.messages = other.messages.clone();
-        entries
-    }
-
-    /// Takes over what others know, which is then nothing to be told again. Answers how much of it.
-    fn take_over(&mut self, entries: &[StateEntry]) -> usize {
-        let taken = self.function.with(|function| {
-            let taken = function.import(entries);
-            function.export(false, &mut Vec::new());
-            taken
-        });
-        taken.unwrap_or_default()
-    }
-
-    fn export(&self, stage: &Lending) -> FunctionCounters {
-        let mut counts = Vec::new();
-        self.function.look(|function| function.report(&mut counts));
-        let hits = (0..).zip(counts).filter(|(_, count)| count.packets > 0);
-        let mut rules: Vec<RuleHits> = hits
-            .map(|(number, count)| RuleHits {
-                rule: self.rule(number),
-                packets: count.packets,
-                bytes: count.bytes,
-            })
-            .collect();
-        let rules_untold = rules.len().saturating_sub(FUNCTION_RULES_TOLD_MAX);
-        rules.truncate(FUNCTION_RULES_TOLD_MAX);
-        FunctionCounters {
-            instance: self.bundle.key.0,
-            name: self.bundle.name.clone(),
-            configuration: self.bundle.key.1,
-            rules,
-            rules_untold: rules_untold as u64,
-            events: self.events,
-            messages: self.messages.clone(),
-            errors_withheld: self.errors_withheld,
-            deaths: self.life.deaths,
-            choice: stage.choice(self.number),
-        }
-    }
-
-    /// A rule in its writer's words.
-    pub(crate) fn rule(&self, number: u32) -> String {
-        let words = self.function.look(|function| function.rule_in_words(number)).flatten();
-        words.unwrap_or_else(|| format!("rule {number}"))
-    }
-}
 
 /// All that run, by the number of their bundle.
 #[derive(Default)]
@@ -426,7 +227,15 @@ impl Functions {
                 self.tell_portion();
             }
         }
-        self.hand_out.take_ready()
+        let ready = self.hand_out.take_ready();
+        for change in &ready {
+            let mut all =
+                self.running.iter_mut().flatten().filter(|one| one.is_of(change.instance));
+            let newest = self.newest.get(&change.instance);
+            let newest = all.find(|one| newest.is_none_or(|newest| *newest == one.number));
+            newest.into_iter().for_each(|running| running.keep(change));
+        }
+        ready
     }
 
     fn begin_hand_out(&mut self, now_ns: u64) {
@@ -504,22 +313,7 @@ impl Functions {
             self.is_turn = true;
             let now = self.time(now_ns);
             for running in self.running.iter_mut().flatten() {
-                running.begin_anew(now);
-                let outcomes = &mut self.outcomes;
-                match running.function.try_with(|function| function.elapse(now, outcomes)) {
-                    Ok(Some(())) => {}
-                    Ok(None) => continue,
-                    Err(why) => {
-                        running.outlive(Silence::Died(why), 0, now);
-                        continue;
-                    }
-                }
-                if let Err(fault) = running.checked(0, &self.outcomes, &mut self.messages) {
-                    tracing::error!(
-                        function = running.bundle.name,
-                        "it breaks its profile: {fault}"
-                    );
-                }
+                running.elapse(now, &mut self.outcomes, &mut self.messages);
             }
             if !self.stage.is_lending() {
                 self.take_back();

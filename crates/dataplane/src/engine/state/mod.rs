@@ -21,6 +21,7 @@ pub(crate) mod network_mac;
 pub(crate) mod port_rates;
 pub(crate) mod proxy_flows;
 pub(crate) mod rewrite;
+pub(crate) mod running;
 pub(crate) mod scheduler;
 pub(crate) mod seat;
 pub(crate) mod setups;

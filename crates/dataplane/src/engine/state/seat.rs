@@ -14,6 +14,11 @@ pub(crate) enum Seat {
 }
 
 impl Seat {
+    /// That of one that has died.
+    pub(crate) fn empty() -> Self {
+        Self::Lent(LentFunction::default())
+    }
+
     /// Does something with it, once no thread asks it. None: it is dead.
     ///
     /// # Errors
@@ -92,7 +97,7 @@ impl Seat {
 
     /// Takes it apart, since it has died.
     pub(crate) fn clear(&mut self) {
-        match std::mem::replace(self, Self::Lent(LentFunction::default())) {
+        match std::mem::replace(self, Self::empty()) {
             Self::Here(function) => bury(Some(function)),
             Self::Lent(lent) => {
                 let broken = lent.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,6 +1,7 @@
 //! The bundled functions of this node: which instance runs which configuration, and by which number the engine
 //! knows it. Knows how long each is needed; refuses to know what a function does.
 
+use super::makers::Makers;
 use crate::engine::error::{CompileError, at_most};
 use catena_model::bundle::{Configuration, ConfigurationId};
 use catena_model::entry::Entries;
@@ -9,11 +10,11 @@ use catena_model::limits::NODE_FUNCTIONS_MAX;
 use catena_model::profile::{Profile, StateScope};
 use catena_model::{NodeName, PathId};
 use catena_nf::Function;
-use catena_nf::registry::{self, Bundled, ConfigError, Surroundings};
+use catena_nf::registry::{self, Surroundings};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What is one: the same instance with another configuration is another.
 pub(crate) type BundleKey = (InstanceId, ConfigurationId);
@@ -33,14 +34,28 @@ pub(crate) struct Bundle {
 struct Made {
     configuration: Configuration,
     surroundings: Surroundings,
+    /// None: nobody, so that whoever asks makes them, within this process.
+    makers: Option<Arc<dyn Makers>>,
     ready: Mutex<Vec<Box<dyn Function>>>,
     /// As many as will be asked for were made.
     is_prepared: AtomicBool,
+    /// One more is being made.
+    is_coming: AtomicBool,
 }
 
 impl Made {
-    fn value(&self) -> Result<Bundled, ConfigError> {
-        registry::make(&self.configuration, &self.surroundings)
+    fn value(&self) -> Result<Box<dyn Function>, String> {
+        let Self { configuration, surroundings, .. } = self;
+        match self.makers.as_ref().filter(|_| configuration.is_beside) {
+            Some(makers) => makers.beside(configuration, surroundings),
+            None => registry::make(configuration, surroundings)
+                .map(|made| made.function)
+                .map_err(|error| error.to_string()),
+        }
+    }
+
+    fn ready(&self) -> MutexGuard<'_, Vec<Box<dyn Function>>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -56,20 +71,34 @@ impl Bundle {
         name: &str,
         entries: &Entries,
         surroundings: Surroundings,
+        makers: Option<Arc<dyn Makers>>,
     ) -> Result<Self, String> {
         let entry = entries.configurations.get(&key.1);
         let entry = entry.ok_or("its configuration is not in the program")?;
         let made = Made {
             configuration: entry.configuration.clone(),
             surroundings,
+            makers,
             ready: Mutex::default(),
             is_prepared: AtomicBool::new(false),
+            is_coming: AtomicBool::new(false),
         };
-        let first = made.value().map_err(|error| error.to_string())?;
+        // What it says of itself follows from its configuration: a process is not asked for it.
+        let first = registry::make(&made.configuration, &made.surroundings);
+        let first = first.map_err(|error| error.to_string())?;
         let profile = *first.function.profile();
-        made.ready.lock().unwrap_or_else(PoisonError::into_inner).push(first.function);
+        let value = match made.makers.is_some() && made.configuration.is_beside {
+            true => made.value()?,
+            false => first.function,
+        };
+        made.ready().push(value);
         let collector = first.collector.map(Arc::from);
         Ok(Self { key, name: name.to_owned(), profile, collector, made })
+    }
+
+    /// Has it a process of its own?
+    pub(crate) fn is_beside(&self) -> bool {
+        self.made.configuration.is_beside
     }
 
     /// Makes values ahead, one for each engine that will ask; each asks once.
@@ -77,17 +106,34 @@ impl Bundle {
         if self.made.is_prepared.swap(true, Ordering::Relaxed) {
             return;
         }
-        let mut ready = self.made.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ready = self.made.ready();
         while ready.len() < engines {
             let Ok(value) = self.made.value() else { return };
-            ready.push(value.function);
+            ready.push(value);
         }
     }
 
-    /// A value of its own for an engine; none: it cannot be made, which its tables would have said.
-    pub(crate) fn take(&self) -> Option<Box<dyn Function>> {
-        let ready = self.made.ready.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        ready.or_else(|| self.made.value().ok().map(|value| value.function))
+    /// A value of its own for an engine; none: there is none yet, or it cannot be made.
+    pub(crate) fn take(self: &Arc<Self>) -> Option<Box<dyn Function>> {
+        let ready = self.made.ready().pop();
+        if ready.is_some() {
+            return ready;
+        }
+        let Some(makers) = &self.made.makers else { return self.made.value().ok() };
+        if !self.made.is_coming.swap(true, Ordering::AcqRel) {
+            let bundle = Arc::clone(self);
+            makers.soon(Box::new(move || bundle.make_one()));
+        }
+        None
+    }
+
+    fn make_one(&self) -> bool {
+        let made = self.made.value().map(|value| self.made.ready().push(value));
+        if let Err(why) = &made {
+            tracing::error!(function = self.name, "it cannot be made anew: {why}");
+        }
+        self.made.is_coming.store(false, Ordering::Release);
+        made.is_ok()
     }
 }
 
@@ -98,6 +144,7 @@ pub(crate) struct Bundles {
     all: Vec<Option<Arc<Bundle>>>,
     /// When their time starts, in seconds since 1970.
     pub(crate) epoch_seconds: u64,
+    pub(crate) makers: Option<Arc<dyn Makers>>,
     /// Those that remember anything, so that one engine must see all packets: fragments, and errors about a
     /// flow, do not come where the rest of it does.
     pub(crate) remembering: u32,
@@ -141,7 +188,8 @@ impl Bundles {
                 continue;
             }
             let surroundings = Surroundings { seed, epoch_seconds: self.epoch_seconds };
-            let bundle = Bundle::new(key, name, entries, surroundings)
+            let makers = self.makers.clone();
+            let bundle = Bundle::new(key, name, entries, surroundings, makers)
                 .map_err(|why| CompileError::Function { function: name.to_owned(), path, why })?;
             let free = next.all.iter().position(Option::is_none);
             let number = free.unwrap_or(next.all.len());

@@ -8,6 +8,7 @@ pub(crate) mod compile;
 pub(crate) mod dependency;
 pub(crate) mod descent;
 pub(crate) mod exits;
+mod makers;
 pub(crate) mod names;
 pub(crate) mod network;
 pub(crate) mod path;
@@ -32,6 +33,7 @@ use classifier::Rules;
 use descent::Descent;
 use exits::Exits;
 use imbl::OrdSet;
+pub use makers::Makers;
 use names::Names;
 use network::{NetworkTable, NodeTable};
 use path::{PathTable, WatchedInstance};
@@ -150,6 +152,13 @@ impl Tables {
     #[must_use]
     pub fn since(mut self, epoch_seconds: u64) -> Self {
         self.bundles.epoch_seconds = epoch_seconds;
+        self
+    }
+
+    /// The same, whose functions are made by these.
+    #[must_use]
+    pub fn made_by(mut self, makers: Arc<dyn Makers>) -> Self {
+        self.bundles.makers = Some(makers);
         self
     }
 

@@ -198,7 +198,8 @@ impl Control {
             Some(running) => running.tables.following(program),
             None => {
                 let empty = Tables::empty(self.config.node.clone());
-                empty.since(self.functions_epoch_seconds).following(program)
+                let empty = empty.since(self.functions_epoch_seconds);
+                empty.made_by(self.makers.clone()).following(program)
             }
         };
         tables.map_err(|error| error.to_string())

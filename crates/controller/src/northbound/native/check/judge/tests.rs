@@ -188,7 +188,7 @@ fn beside(met: &[&str]) -> Vec<(bool, String)> {
         member,
         function: (*name).to_owned(),
         id: ConfigurationId([0; 32]),
-        configuration: Arc::new(Configuration { kind: (*name).to_owned(), config: "{}".into() }),
+        configuration: Arc::new(Configuration::new(*name, "{}")),
         instances: Vec::new(),
     };
     record.members = (0..).zip(&FUNCTIONS).map(member).collect();
