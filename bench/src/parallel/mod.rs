@@ -1,6 +1,7 @@
 //! Functions side by side: what that saves, what it costs, and what is read of rules before it may be done.
 
 mod delays;
+mod enterprise;
 mod price;
 mod rules;
 mod serving;
@@ -18,7 +19,7 @@ pub(crate) struct Options {
     /// Less of everything.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Only this part, printed and not published: delays, price or rules.
+    /// Only this part, printed and not published: delays, enterprise, price or rules.
     #[arg(long)]
     only: Option<String>,
 }
@@ -34,6 +35,7 @@ impl Options {
 pub(crate) fn figures() -> Vec<Figure> {
     let mut all = vec![Figure::new("copy_1500_ns", "ns", Better::Lower, Goal::None)];
     all.extend(delays::figures());
+    all.extend(enterprise::figures());
     all.extend(price::figures());
     all.extend(rules::figures());
     all
@@ -47,7 +49,11 @@ const ABOUT: &str = "Packets of 64 bytes through functions at one hop of the rea
     largest of the four means' distances from that model. What choosing costs: chains of two to six functions \
     by chance, with two threads beside the same engine without any, which is what serial is. fork_join_ns is \
     what one packet takes longer through two monitors that threads are asked for, one packet after the other, \
-    the waking of both threads included. Rules: iptables rules of random prefixes, protocols and ports, beside \
+    the waking of both threads included; apart_hop_us the same of one monitor in a process of its own. Enterprise: an \
+    ids of 500 patterns beside a monitor, then a firewall and a nat; bursts of 64 packets of 1,400 bytes, at random, \
+    keep serial busy for three tenths of the time; two threads forced to fork beside the same engine without any, in \
+    turns; the delay of a packet, the processor time of all threads, and how many points the node's own reckoning \
+    (fork_ns by fuse_ns) is away. Rules: iptables rules of random prefixes, protocols and ports, beside \
     each rule held against each; read before the clock runs. one_rule_ms: a new rule against 10,000, whose ranges are \
     read anew; class_lookup_ns: the first rule of a header, by the firewall that runs and by a look at each rule. \
     Where goals are missed, and why. redundancy_10k_ms: four tenths of the time go into finding nodes of diagrams in \
@@ -67,7 +73,11 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
     if is_asked("price") {
         price::census(&mut notes)?;
         price::fork_join(samples, &mut notes)?;
+        price::apart_hop(samples, folder, &mut notes)?;
         price::penalty(samples.max(15), if options.quick { 4_096 } else { 32_768 }, &mut notes)?;
+    }
+    if is_asked("enterprise") {
+        enterprise::measure(rounds.max(5), &mut notes)?;
     }
     if is_asked("rules") {
         rules::measure(samples, options.quick, &mut notes)?;

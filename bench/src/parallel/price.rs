@@ -5,13 +5,15 @@ use super::serving::Measured;
 use super::site::Site;
 use crate::engine::wrong;
 use crate::results::{Better, Figure, Goal, Notes, median};
-use catena_dataplane::engine::{Form, Lanes};
-use catena_dataplane::shell::FunctionThreads;
+use catena_dataplane::engine::{Form, Lanes, Makers};
+use catena_dataplane::shell::{FunctionMakers, FunctionThreads, StarterProgram};
 use catena_model::bundle::Configuration;
 use catena_model::parallelism::{PacketCopy, Verdict, judge};
 use catena_nf::random::Random;
 use catena_nf::registry::{self, KINDS, Surroundings};
 use serde_json::json;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 const FRAME_BYTES: usize = 64;
@@ -30,17 +32,18 @@ pub(super) fn figures() -> Vec<Figure> {
         lower("serial_penalty_pct", "%", Goal::Value(PENALTY)),
         lower("serial_penalty_worst_pct", "%", Goal::None),
         lower("fork_join_ns", "ns", Goal::None),
+        lower("apart_hop_us", "us", Goal::None),
         lower("patch_bytes_copied", "bytes", Goal::Value(0.0)),
         higher("pairs_parallel_pct"),
         higher("pairs_without_copy_pct"),
     ]
 }
 
-fn configuration(kind: &str, config: &serde_json::Value) -> Configuration {
+pub(super) fn configuration(kind: &str, config: &serde_json::Value) -> Configuration {
     Configuration::new(kind, config.to_string())
 }
 
-fn file(kind: &str, name: &str, text: &str) -> Configuration {
+pub(super) fn file(kind: &str, name: &str, text: &str) -> Configuration {
     configuration(kind, &json!({"file": {"name": name, "text": text}}))
 }
 
@@ -164,6 +167,40 @@ pub(super) fn fork_join(samples: usize, notes: &mut Notes) -> Measured<()> {
     }
     // Memory that a copy would have needed: nobody has taken a buffer beside those in which packets came.
     notes.take("patch_bytes_copied", true, copied(&mut forked)?);
+    Ok(())
+}
+
+/// How much longer a packet takes through a function that does next to nothing where that has a process of its own.
+pub(super) fn apart_hop(samples: usize, root: &Path, notes: &mut Notes) -> Measured<()> {
+    const PACKETS: u64 = 2_000;
+    let program = crate::servers::program(root);
+    let arguments = ["nf", "starter"].map(Into::into).into();
+    let starter = StarterProgram { program, arguments };
+    let makers = FunctionMakers::embedded(&starter).map_err(|error| wrong("processes", &error))?;
+    let monitor = || configuration("monitor", &json!({}));
+    let makers: Option<Arc<dyn Makers>> = Some(Arc::new(makers));
+    let mut beside = Site::made_by(makers, &[monitor().beside()], FRAME_BYTES, None)?;
+    let mut inside = Site::new(&[monitor()], FRAME_BYTES, None)?;
+    let mut clock_ns = 0;
+    let mut one_by_one = |site: &mut Site| -> Measured<f64> {
+        let (began, mut out) = (Instant::now(), 0);
+        for number in 0..PACKETS {
+            clock_ns += GAP_NS;
+            site.queue(number)?;
+            site.forward(clock_ns);
+            site.take_out(|_| out += 1);
+        }
+        if out != PACKETS {
+            return Err(wrong("the engine", &format!("{out} of {PACKETS} packets came out")));
+        }
+        Ok(began.elapsed().as_nanos() as f64 / PACKETS as f64)
+    };
+    for sample in 0..=samples {
+        let took = [one_by_one(&mut beside)?, one_by_one(&mut inside)?];
+        if sample > 0 {
+            notes.take("apart_hop_us", true, (took[0] - took[1]) / 1e3);
+        }
+    }
     Ok(())
 }
 

@@ -4,11 +4,12 @@ use crate::engine::site::{FIRST_PATH, Hop, Seat, program};
 use crate::engine::{Kind, Template, monotonic_ns, wrong};
 use crate::error::BenchError;
 use catena_dataplane::engine::{
-    Engine, EngineConfig, Form, Lanes, Output, Packet, PortSlot, Tables,
+    Engine, EngineConfig, Form, Lanes, Makers, Output, Packet, PortSlot, Tables,
 };
 use catena_io::BufferPool;
 use catena_model::bundle::{Configuration, MemberInstance};
-use catena_model::id::InstanceId;
+use catena_model::entry::Program;
+use catena_model::id::{BlueprintNumber, InstanceId};
 use catena_model::program::{ConfigurationEntry, InstanceEntry, MemberEntry};
 use catena_model::resource::Attachment;
 use catena_model::{NodeProgram, PathId};
@@ -38,6 +39,16 @@ impl Site {
         frame_bytes: usize,
         lanes: Option<(Box<dyn Lanes>, Option<Form>)>,
     ) -> Result<Self, BenchError> {
+        Self::made_by(None, functions, frame_bytes, lanes)
+    }
+
+    /// The same with functions that these make, where they have processes of their own.
+    pub(super) fn made_by(
+        makers: Option<Arc<dyn Makers>>,
+        functions: &[Configuration],
+        frame_bytes: usize,
+        lanes: Option<(Box<dyn Lanes>, Option<Form>)>,
+    ) -> Result<Self, BenchError> {
         let program = with_functions(functions)?;
         let mut config = EngineConfig::new(program.node.clone());
         config.flow_seed = 7;
@@ -46,7 +57,12 @@ impl Site {
         if let Some((lanes, form)) = lanes {
             engine.lend_to(lanes, form);
         }
-        let tables = Tables::compile(&program).map_err(|error| wrong("the program", &error))?;
+        let mut tables = Tables::empty(program.node.clone());
+        if let Some(makers) = makers {
+            tables = tables.made_by(makers);
+        }
+        let program = Program::new(BlueprintNumber(1), program.entries());
+        let tables = tables.following(&program).map_err(|error| wrong("the program", &error))?;
         engine.replace_tables(Arc::new(tables));
         let slot = engine.slot_of(Seat::Source.port());
         let slot = slot.ok_or_else(|| wrong("the program", &"a port is missing"))?;

@@ -149,7 +149,9 @@ fn whatever_is_answered_is_sound_or_no_answer() {
             Some(Said::Outcomes(outcomes, _)) => {
                 assert_eq!(outcomes.verdicts().len(), 8);
                 let frames = outcomes.generated().iter().map(|(_, made)| made.frame.clone());
-                assert!(frames.map(|frame| outcomes.bytes(frame).len()).sum::<usize>() <= bytes.len());
+                assert!(
+                    frames.map(|frame| outcomes.bytes(frame).len()).sum::<usize>() <= bytes.len()
+                );
                 sound += 1;
             }
             Some(_) => sound += 1,
