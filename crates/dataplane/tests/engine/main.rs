@@ -8,6 +8,7 @@
 
 mod accounting;
 mod balance;
+#[cfg(test)]
 mod beside;
 mod cables;
 mod chains;

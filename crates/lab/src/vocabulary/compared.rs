@@ -5,7 +5,6 @@ use super::bundled::Bundled;
 use super::error::Fault;
 use super::lab::{Lab, LabChain};
 use super::validate::unknown;
-use catena_model::instance::Door;
 use catena_model::resource::Runs;
 use std::ops::RangeInclusive;
 
