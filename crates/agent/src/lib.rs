@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod absence;
+mod capacity;
 mod counters;
 mod discovery;
 mod error;

@@ -1,6 +1,7 @@
 //! The session with the controller: dials, introduces the node, carries messages, dials again.
 //! Knows TLS and gRPC; refuses to know what the messages mean.
 
+use crate::capacity::capacity;
 use crate::stubs::southbound_client::SouthboundClient;
 use crate::{AgentError, Config, QUEUE_MESSAGES_MAX, TlsPaths};
 use catena_model::entry::ProgramVersion;
@@ -149,7 +150,9 @@ async fn open(
     let Announcement { running, epoch, links } = announced.borrow_and_update().clone();
     let (running, links) = (running.unwrap_or_default(), links.unwrap_or_default());
     let place = (config.underlay_address.to_string(), config.underlay_mtu.into());
-    let hello = session::hello(config.node.as_str(), agent, place, config.role, links, running);
+    let capacity = capacity(Path::new("/"), config.underlay_address, &config.underlay_devices);
+    let told = (links, &capacity);
+    let hello = session::hello(config.node.as_str(), agent, place, config.role, told, running);
     outgoing.send(hello).await.map_err(|_| SessionEnd::Closed)?;
     let mut client = SouthboundClient::new(channel)
         .max_decoding_message_size(FRAME_BYTES_MAX)

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Where this binary's sources were when it was built.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// The crates that a project uses.
-const CRATES: [&str; 3] = ["nf", "runner", "wire"];
+const CRATES: [&str; 4] = ["model", "nf", "runner", "wire"];
 
 /// What is written, and where.
 #[derive(Args)]

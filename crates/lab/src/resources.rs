@@ -239,6 +239,8 @@ mod tests {
                 bound: vec![PortId::MIN; bound],
                 unbound: Vec::new(),
                 identities: Vec::new(),
+                capacity: None,
+                taken: Default::default(),
             },
             counters: None,
         };

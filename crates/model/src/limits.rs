@@ -108,6 +108,8 @@ limits! {
         "Instances of one service function.";
     NODE_INSTANCES_MAX: usize = 256, "instances",
         "Instances of functions that one node runs itself, each a process.";
+    HOST_NUMA_NODES_MAX: usize = 256, "nodes",
+        "NUMA nodes that a host tells of; of more, the first.";
     NODE_RULES_MAX: usize = 131_072, "rules",
         "Classification rules in one node's program.";
     NODE_PATHS_MAX: usize = 65_536, "paths",

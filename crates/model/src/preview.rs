@@ -1,6 +1,7 @@
 //! What a change would do, told before it is done. Knows the words that API and CLI share; refuses
 //! to know how it is found out.
 
+use crate::capacity::Packing;
 use crate::id::{BlueprintNumber, NodeName, PathId};
 use crate::status::{ChainSummary, Receipt};
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,9 @@ pub struct Plan {
     /// Every resource that would be made, changed or removed.
     #[serde(default)]
     pub resources: Vec<ResourceChange>,
+    /// Where the instances go that no `on` names hosts for; none: it changes nothing of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packing: Option<Packing>,
 }
 
 impl Plan {

@@ -2,20 +2,18 @@
 //! how a border dialect spells them or how a path is made of them.
 
 pub use crate::attachment::{Attachment, InterfaceRef, NamespaceRef};
-use crate::bundle::Configuration;
 use crate::classifier::FieldMatch;
 pub use crate::encapsulation::{Capabilities, Encapsulation};
 use crate::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, NodeName, PortId, ProjectId, RuleId,
     SubnetId,
 };
-use crate::instance::Door;
 use crate::setup::Setup;
+pub use crate::template::{FunctionTemplate, Runs};
 use catena_wire::scalar::{MacAddr, PortRange, Vni};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::IpAddr;
 use utoipa::ToSchema;
@@ -373,6 +371,16 @@ pub struct TupleMapping {
 }
 
 impl ServiceFunction {
+    /// How the instances are called that are made of its template: as the function where there is one of them.
+    #[must_use]
+    pub fn instance_names(&self, template: &FunctionTemplate) -> Vec<String> {
+        let name = self.name();
+        match template.instances.max(1) {
+            1 => vec![name],
+            several => (1..=several).map(|number| format!("{name}-{number}")).collect(),
+        }
+    }
+
     /// Does it come with Catena, and do data planes ask it in place?
     #[must_use]
     pub fn is_inside(&self) -> bool {
@@ -420,85 +428,6 @@ pub struct FunctionSettings {
     /// How its instances are to be run; none: somebody else runs them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<FunctionTemplate>,
-}
-
-/// How the instances of a function are run, by whoever runs them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FunctionTemplate {
-    /// What is run.
-    pub runs: Runs,
-    /// Where a bundled function runs.
-    #[serde(default, skip_serializing_if = "Door::is_usual")]
-    pub door: Door,
-    /// Processor time of one instance, in thousandths of a core; none: no bound.
-    #[serde(default)]
-    pub cpu_milli: Option<u32>,
-    /// Memory of one instance, in MiB; none: no bound.
-    #[serde(default)]
-    pub memory_mib: Option<u32>,
-    /// What a bundled function is told, its rules included; empty where something else is run.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    #[schema(value_type = Object)]
-    pub config: Map<String, Value>,
-    /// The network of a bundled function's ports, and that of those by which packets leave it where it is
-    /// another; by name or identity. None: that of its project, which has no other.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub networks: Vec<String>,
-    /// Instances that there should be.
-    #[serde(default)]
-    pub instances: u32,
-    /// Hosts on which they should be run; empty: nobody has said where.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub on: BTreeSet<NodeName>,
-    /// Words of the operator, for selecting.
-    #[serde(default)]
-    pub labels: BTreeMap<String, String>,
-}
-
-impl FunctionTemplate {
-    /// Do nodes run its instances, each in a process of its own? A command without hosts is run by nobody.
-    #[must_use]
-    pub fn is_run_by_nodes(&self) -> bool {
-        match self.runs {
-            Runs::Command(_) => !self.on.is_empty(),
-            Runs::Bundled(_) => self.door == Door::Apart,
-            Runs::Image(_) | Runs::External(_) => false,
-        }
-    }
-
-    /// Are its instances, with their ports, made from it and from nothing else?
-    #[must_use]
-    pub fn makes_instances(&self) -> bool {
-        matches!(self.runs, Runs::Bundled(_)) || self.is_run_by_nodes()
-    }
-
-    /// What its instances are made of, where they come with Catena.
-    #[must_use]
-    pub fn configuration(&self) -> Option<Configuration> {
-        let Runs::Bundled(kind) = &self.runs else { return None };
-        // Text of its own, so that no order of its reader's changes what it is known by.
-        let config = Value::Object(self.config.clone()).to_string();
-        let configuration = Configuration::new(kind.clone(), config);
-        Some(match self.door {
-            Door::Beside => configuration.beside(),
-            Door::Inside | Door::Apart => configuration,
-        })
-    }
-}
-
-/// What an instance of a function is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Runs {
-    /// A container image.
-    Image(String),
-    /// A command with its arguments.
-    Command(Vec<String>),
-    /// Somebody else's: how it is known there.
-    External(String),
-    /// A function that comes with Catena, by its kind.
-    Bundled(String),
 }
 
 /// An ordered list of functions and the rules that send packets through it.

@@ -3,6 +3,7 @@
 mod functions;
 
 use crate::account::{ChainCounters, NodeCounters, PortCounters};
+use crate::capacity::{Capacity, Room};
 use crate::drop_reason::DropReason;
 use crate::id::{BlueprintNumber, ChainId, GraphId, InstanceId, NodeName, PathId, PortId};
 use crate::losses::LinkLosses;
@@ -177,6 +178,12 @@ pub struct NodeStatus {
     /// What it divides numbers of ways by in `source-route/polka`, by pass: polynomials over GF(2) as bits.
     #[serde(default)]
     pub identities: Vec<u32>,
+    /// What it has for instances; none: it has not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
+    /// What the instances take of that which nodes run there.
+    #[serde(default, skip_serializing_if = "Room::is_none")]
+    pub taken: Room,
 }
 
 /// A port without an interface.
@@ -557,6 +564,8 @@ mod tests {
                 bound: vec![port],
                 unbound: vec![unbound],
                 identities: vec![0x1_002b, 0x1_002d],
+                capacity: None,
+                taken: Room::default(),
             },
             counters: Some(counters),
             tables: vec![TableFill { table: "ports".into(), entries: 1, limit: None }],

@@ -1,6 +1,7 @@
 //! What is known about the nodes at the moment of planning.
 
 use crate::cables::ToldLinks;
+use catena_model::capacity::Capacity;
 use catena_model::id::{InstanceId, PortId};
 use catena_model::program::Underlay;
 use catena_model::source_route::{
@@ -34,6 +35,8 @@ pub struct NodeFacts {
     pub refusal: Option<String>,
     /// Its interfaces that are links between nodes; none: it has not said yet.
     pub links: Option<Arc<BTreeSet<String>>>,
+    /// What it has for instances; none: it has not said since the controller is there.
+    pub capacity: Option<Arc<Capacity>>,
 }
 
 impl NodeFacts {
@@ -50,6 +53,7 @@ impl NodeFacts {
             unbound: BTreeMap::new(),
             refusal: None,
             links: None,
+            capacity: None,
         }
     }
 

@@ -12,6 +12,7 @@ use crate::ledger::{Ledger, PathPhase};
 use crate::next::{converged, next};
 use crate::programs::Programs;
 use crate::slices::{SliceBlock, SliceBook};
+use catena_model::capacity::Capacity;
 use catena_model::entry::{Program, ProgramVersion};
 use catena_model::id::{InstanceId, PortId};
 use catena_model::topology::{NodePlace, NodeRole};
@@ -81,6 +82,8 @@ pub enum NodeNews {
     },
     /// These interfaces of it are links between nodes, and no others.
     Links(BTreeSet<String>),
+    /// It has this for instances; not told: it says nothing of it.
+    Capacity(Capacity),
     /// The session is over.
     Lost,
 }
@@ -277,6 +280,9 @@ impl Reconciler {
                 if facts.links.as_deref() != Some(&links) {
                     facts.links = Some(Arc::new(links));
                 }
+            }
+            NodeNews::Capacity(capacity) => {
+                facts.capacity = capacity.is_told().then(|| Arc::new(capacity));
             }
             NodeNews::Lost => facts.is_connected = false,
         }

@@ -4,8 +4,9 @@
 use crate::message;
 use catena_model::BlueprintNumber;
 use catena_model::NodeName;
+use catena_model::capacity::{CORE_MILLI, Capacity, NumaNode};
 use catena_model::entry::{Change, Digest, Entries, Program, ProgramVersion};
-use catena_model::limits::{DELTA_BYTES_MAX, DELTA_ENTRIES_MAX};
+use catena_model::limits::{DELTA_BYTES_MAX, DELTA_ENTRIES_MAX, HOST_NUMA_NODES_MAX};
 use catena_model::topology::NodeRole;
 
 /// The parts that make a program of another, at least one. Costs what differs.
@@ -72,6 +73,18 @@ impl message::Hello {
             Ok(message::Role::Switch) => Ok(NodeRole::Switch),
             Err(_) => Err(UnknownRole(self.role)),
         }
+    }
+
+    /// What the node has for instances; not told: it says nothing of it, or more than there can be.
+    #[must_use]
+    pub fn capacity(&self) -> Capacity {
+        let numa = self.numa.iter().take(HOST_NUMA_NODES_MAX).map(|node| NumaNode {
+            number: node.number,
+            cpu_milli: u64::from(node.cores) * CORE_MILLI,
+            memory_mib: node.memory_mib,
+        });
+        let link_mbit = (self.link_mbit > 0).then_some(self.link_mbit);
+        Capacity { numa: numa.collect(), link_mbit }
     }
 }
 
@@ -170,6 +183,8 @@ impl Draft {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::from_agent;
+    use crate::session::hello;
     use catena_model::entry::{ChangeError, Edit};
     use catena_model::id::ChainId;
     use catena_model::program::ChainEntry;
@@ -184,6 +199,25 @@ mod tests {
     fn program(number: u64, chains: &[(u128, &str)]) -> Program {
         let chains = chains.iter().map(|(id, name)| chain(*id, name)).collect();
         Program::new(BlueprintNumber(number), Entries { chains, ..Entries::default() })
+    }
+
+    #[test]
+    fn an_agent_says_what_its_node_has_and_one_of_before_says_nothing() {
+        let node = |number| NumaNode { number, cpu_milli: 4_000, memory_mib: 512 };
+        let said = |capacity: &Capacity| {
+            let (place, told) = (("192.0.2.1".to_owned(), 1_500), (Vec::new(), capacity));
+            let first = hello("host1", "", place, NodeRole::Host, told, ProgramVersion::default());
+            let Some(from_agent::Message::Hello(hello)) = first.message else {
+                panic!("{first:?}")
+            };
+            hello.capacity()
+        };
+        let told = Capacity { numa: vec![node(0), node(3)], link_mbit: Some(10_000) };
+        assert_eq!(said(&told), told);
+        assert!(!said(&Capacity::default()).is_told());
+        assert_eq!(message::Hello::default().capacity(), Capacity::default());
+        let many = Capacity { numa: (0..1_000).map(node).collect(), link_mbit: None };
+        assert_eq!(said(&many).numa.len(), HOST_NUMA_NODES_MAX);
     }
 
     fn delta(base: &Program, to: &Program) -> message::Delta {

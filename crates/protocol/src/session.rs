@@ -11,6 +11,7 @@ use crate::message::{
     self, Answer, Delta, FlowsAsked, FromAgent, Hello, InstanceStates, LinkStates, PortStates,
     ProgramResult, Question, Role, ToAgent, Welcome, from_agent, to_agent,
 };
+use catena_model::capacity::{CORE_MILLI, Capacity};
 use catena_model::entry::{Program, ProgramVersion};
 use catena_model::topology::NodeRole;
 use catena_model::{BlueprintNumber, NodeName};
@@ -314,16 +315,22 @@ impl ProgramGate {
     }
 }
 
-/// The agent's first word; `agent` tells it from another of the same node.
+/// The agent's first word; `agent` tells it from another of the same node. Of a capacity that is not told, nothing is
+/// said.
 #[must_use]
 pub fn hello(
     node: &str,
     agent: &str,
     (underlay_address, underlay_mtu): (String, u32),
     role: NodeRole,
-    links: Vec<String>,
+    (links, capacity): (Vec<String>, &Capacity),
     running: ProgramVersion,
 ) -> FromAgent {
+    let numa = capacity.numa.iter().map(|node| message::NumaNode {
+        number: node.number,
+        cores: u32::try_from(node.cpu_milli / CORE_MILLI).unwrap_or(u32::MAX),
+        memory_mib: node.memory_mib,
+    });
     let hello = Hello {
         protocol_version: PROTOCOL_VERSION,
         software_version: env!("CARGO_PKG_VERSION").into(),
@@ -338,6 +345,8 @@ pub fn hello(
             NodeRole::Switch => Role::Switch.into(),
         },
         links,
+        numa: numa.collect(),
+        link_mbit: capacity.link_mbit.unwrap_or_default(),
     };
     FromAgent { message: Some(from_agent::Message::Hello(hello)) }
 }
@@ -397,8 +406,13 @@ mod tests {
         ("192.0.2.1".into(), 1_500)
     }
 
+    fn unsaid() -> (Vec<String>, &'static Capacity) {
+        const UNSAID: &Capacity = &Capacity { numa: Vec::new(), link_mbit: None };
+        (Vec::new(), UNSAID)
+    }
+
     fn introduce(session: &mut ControllerSession, running: &Program) {
-        let hello = hello("host1", "a", place(), NodeRole::Host, Vec::new(), running.version());
+        let hello = hello("host1", "a", place(), NodeRole::Host, unsaid(), running.version());
         session.accept(hello).unwrap();
     }
 
@@ -548,7 +562,7 @@ mod tests {
     fn another_nodes_certificate_ends_the_session() {
         let mut session = session(Vec::new());
         let first =
-            hello("host2", "a", place(), NodeRole::Host, Vec::new(), ProgramVersion::default());
+            hello("host2", "a", place(), NodeRole::Host, unsaid(), ProgramVersion::default());
         let error = session.accept(first).unwrap_err();
         assert!(matches!(error, SessionError::WrongNode { .. }));
         assert!(session.poll_output().is_none());

@@ -9,6 +9,7 @@ use crate::disk::Death;
 use crate::network::{End, Envelope, Line};
 use crate::topology;
 use crate::world::{Event, World};
+use catena_model::capacity::Capacity;
 use catena_protocol::message::{StateRequest, from_dataplane, to_agent, to_dataplane};
 use catena_protocol::session;
 
@@ -156,7 +157,8 @@ impl World {
         let (name, role) = (node.name.clone(), node.role);
         let underlay = topology::underlay(index);
         let place = (underlay.address.to_string(), underlay.mtu.into());
-        let hello = session::hello(name.as_str(), "", place, role, links, running);
+        let hello =
+            session::hello(name.as_str(), "", place, role, (links, &Capacity::default()), running);
         let id = self.network.open(index, Line::Session);
         if let Some(node) = self.nodes.get_mut(index) {
             node.session = Some(id);

@@ -176,9 +176,11 @@ async fn tell(
     fleet: &Fleet,
     told: &mut Option<BTreeSet<String>>,
 ) -> Result<(), String> {
-    let links = match &event {
-        NodeEvent::Hello(hello) => Some(links::interfaces(hello.links.clone())?),
-        _ => None,
+    let (links, capacity) = match &event {
+        NodeEvent::Hello(hello) => {
+            (Some(links::interfaces(hello.links.clone())?), Some(hello.capacity()))
+        }
+        _ => (None, None),
     };
     let links = match event {
         NodeEvent::Links(states) => {
@@ -196,6 +198,9 @@ async fn tell(
             links
         }
     };
+    if let Some(capacity) = capacity {
+        news.tell(NodeNews::Capacity(capacity)).await?;
+    }
     if let Some(links) = links.filter(|links| told.as_ref() != Some(links)) {
         news.tell(NodeNews::Links(links.clone())).await?;
         *told = Some(links);

@@ -1,9 +1,10 @@
 //! What is told of service functions.
 
 use crate::account::FunctionCounters;
-use crate::id::FunctionId;
+use crate::id::{FunctionId, NodeName};
 use crate::resource::{FailurePolicy, FunctionTemplate};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// A service function: `GET /v1/functions`.
@@ -22,6 +23,9 @@ pub struct FunctionReport {
     pub keeps_mac: bool,
     /// Names of its instances.
     pub instances: Vec<String>,
+    /// Where those are that no `on` names hosts for, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, NodeName>,
     /// How its instances are to be run; none: somebody else runs them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<FunctionTemplate>,

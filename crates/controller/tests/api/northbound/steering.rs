@@ -445,7 +445,7 @@ fn an_address_of_another_node_or_a_link_too_narrow_for_packets_opens_no_session(
             "",
             (address.into(), mtu),
             NodeRole::Host,
-            Vec::new(),
+            (Vec::new(), &Default::default()),
             Default::default(),
         );
         runtime.block_on(async {
@@ -535,7 +535,7 @@ fn only_a_certificate_of_this_authority_and_of_the_same_node_opens_a_session() {
             "",
             ("192.0.2.9".into(), 1_500),
             NodeRole::Host,
-            Vec::new(),
+            (Vec::new(), &Default::default()),
             Default::default(),
         )
     };

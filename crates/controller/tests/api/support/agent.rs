@@ -1,6 +1,7 @@
 //! An agent without a node: it dials over mutual TLS, takes programs, binds every port it is told
 //! of and acknowledges, as far as the test lets it.
 
+use catena_model::capacity::Capacity;
 use catena_model::entry::{Entries, Program, ProgramVersion};
 use catena_model::id::PortId;
 use catena_model::instance::{InstanceSpec, InstanceState};
@@ -68,6 +69,8 @@ pub struct State {
     pub role: NodeRole,
     /// Its interfaces that are links, as it says when it comes.
     pub links: Vec<String>,
+    /// What it says that it has for instances.
+    pub capacity: Capacity,
     /// The flows that it was answered for.
     pub flow_answers: Vec<message::FlowAnswer>,
     /// What it is to run itself, and what each that it is told of ends with; empty: they run.
@@ -144,7 +147,8 @@ impl FakeAgent {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).enable_all().build().unwrap();
         let place = (format!("192.0.2.{host}"), 1_500);
-        let first = hello(node, &state.agent, place, state.role, state.links.clone(), state.told);
+        let told = (state.links.clone(), &state.capacity);
+        let first = hello(node, &state.agent, place, state.role, told, state.told);
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
         let node = NodeName::new(node).unwrap();
