@@ -34,6 +34,7 @@ mod next;
 mod observed;
 mod onward;
 mod openflow;
+mod packing;
 pub mod parallelism;
 mod paths;
 mod pins;
@@ -83,6 +84,7 @@ pub use ledger::{
 pub use next::{converged, draining, next};
 pub use observed::{FunctionWatch, Observed, Silent};
 pub use openflow::{PathFamilies, node_openflow, openflow, path_families};
+pub use packing::{Assignment, Packed, SEARCHED_INSTANCES_MAX, Unplaced, packing, taken};
 pub use paths::Paths;
 pub use placement::{PLACEMENT_HOSTS_MAX, PROVED_FUNCTIONS_MAX, placements};
 pub use port_numbers::{GivenPathlet, Identities, NumberBooks, PortNumbers, RestingNumber};

@@ -8,7 +8,7 @@ use crate::Blueprint;
 use std::fmt::Write as _;
 use std::path::Path;
 
-fn assert_golden(name: &str, text: &str) {
+pub(super) fn assert_golden(name: &str, text: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/plan").join(name);
     if std::env::var_os("CATENA_UPDATE_GOLDENS").is_some() {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();

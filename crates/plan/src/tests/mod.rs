@@ -16,6 +16,7 @@ mod meetings;
 mod mtus;
 mod openflow;
 mod oracle;
+mod packing;
 mod pins;
 mod placement;
 mod port_numbers;
