@@ -5,6 +5,7 @@ use crate::document::{DocumentArgument, Written};
 use crate::failure::Failure;
 use crate::optimize::optimize;
 use crate::output::{Format, progress, say, tell};
+use crate::packing;
 use crate::placement;
 use crate::plan::{draft, tell_taken};
 use crate::receipt;
@@ -123,13 +124,15 @@ fn apply(
     loop {
         tries += 1;
         let draft = draft(client, document, arguments.undeploy)?;
-        let taken = match arguments.undeploy {
+        let mut taken = match arguments.undeploy {
             true => Vec::new(),
             false => placement::take(&draft, &document.document)?,
         };
-        if draft.plan()?.is_empty() {
+        let plan = draft.plan()?;
+        if plan.is_empty() {
             return Ok(None);
         }
+        taken.extend(plan.packing.iter().flat_map(packing::lines));
         match draft.apply(request) {
             Ok(applied) => {
                 tell_taken(&taken);

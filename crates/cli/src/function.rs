@@ -214,6 +214,9 @@ fn show_function(function: &FunctionReport) {
             let on =
                 if hosts.is_empty() { String::new() } else { format!(", on {}", hosts.join(" ")) };
             say!("template    {runs}, {} instances{on}", template.instances.max(1));
+            for (instance, host) in &function.hosts {
+                say!("placed      {instance} on {host}");
+            }
         }
         _ => say!(
             "template    {runs}, {} instances wanted; nothing here runs them yet",

@@ -36,6 +36,7 @@ mod nf_monitor;
 mod node;
 mod optimize;
 mod output;
+mod packing;
 mod path;
 mod path_compare;
 mod path_live;

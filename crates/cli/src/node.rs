@@ -5,6 +5,7 @@ use crate::document::Written;
 use crate::failure::Failure;
 use crate::kernel_path;
 use crate::output::{Format, block, say, table, tell};
+use crate::packing;
 use crate::slice::{fields, place};
 use catena_model::NodeName;
 use catena_model::account::{NodeCounters, SliceCounters};
@@ -232,6 +233,7 @@ fn slices_of(file: &Path) -> Result<Vec<SliceDocument>, Failure> {
 
 fn show(node: &NodeDetail) {
     list([(&node.status, node.counters.as_ref())]);
+    packing::capacity(&node.status).iter().for_each(|line| say!("{line}"));
     for port in &node.status.unbound {
         say!("port {} is DOWN: {}", port.words(), port.reason);
     }

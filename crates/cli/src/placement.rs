@@ -7,7 +7,7 @@ use catena_client::deploy::{ChainDocument, ChainStep, Document};
 use catena_client::{ClientError, Draft};
 use catena_model::NodeName;
 use catena_model::placement::{PlacedFunction, PlacementRequest, Proposal, WayCost};
-use catena_model::resource::FunctionSettings;
+use catena_model::resource::{FunctionSettings, FunctionTemplate};
 use catena_model::status::FunctionReport;
 use clap::Args;
 use std::collections::BTreeMap;
@@ -51,7 +51,9 @@ pub(crate) fn take(draft: &Draft, document: &Document) -> Result<Vec<String>, Fa
     let mut unplaced: BTreeMap<String, FunctionReport> = BTreeMap::new();
     for function in document.functions.iter().filter(|function| function.template.is_some()) {
         let known = draft.client().function(&function.name)?;
-        if known.template.as_ref().is_some_and(|template| template.on.is_empty()) {
+        // What nodes run is placed when the draft is looked at, by what hosts have.
+        let is_free = |template: &FunctionTemplate| template.on.is_empty() && !template.is_placed();
+        if known.template.as_ref().is_some_and(is_free) {
             unplaced.insert(known.name.clone(), known);
         }
     }

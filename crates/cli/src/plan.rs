@@ -4,6 +4,7 @@ use crate::connection::Connection;
 use crate::document::{DocumentArgument, Written};
 use crate::failure::Failure;
 use crate::output::{Format, progress, say, tell};
+use crate::packing;
 use crate::placement::{self, PlaceArguments};
 use crate::prediction::{self, Expected, PredictArguments};
 use catena_client::deploy::Deployment;
@@ -117,6 +118,7 @@ fn lines(plan: &Plan, apply: &str) -> Vec<String> {
             lines.push(format!("{kind} {name} {}", verb(*change)));
         }
     }
+    lines.extend(plan.packing.iter().flat_map(packing::lines));
     for node in &preview.nodes {
         let programs = match node.programs {
             1 => "1 program".into(),
@@ -174,7 +176,7 @@ mod tests {
             disruption: Vec::new(),
         };
         let resources = vec![resource("function", "ids"), resource("chain", "web")];
-        Plan { plan: 17, preview, resources }
+        Plan { plan: 17, preview, resources, packing: None }
     }
 
     #[test]

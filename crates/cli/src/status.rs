@@ -249,6 +249,8 @@ mod tests {
             bound: Vec::new(),
             unbound: Vec::new(),
             identities: Vec::new(),
+            capacity: None,
+            taken: Default::default(),
         };
         NodeReport { status, counters: None }
     }

@@ -86,6 +86,7 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
     let forgetting = northbound::watch_rule_sets(Arc::clone(&declared));
     let app = northbound::App {
         declared,
+        is_draft: false,
         situation: situation.clone(),
         receipts: receipts_seen,
         fleet: Arc::clone(&fleet),

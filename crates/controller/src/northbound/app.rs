@@ -19,6 +19,8 @@ use tokio::sync::watch;
 #[derive(Clone)]
 pub(crate) struct App {
     pub(crate) declared: Arc<Declared>,
+    /// Is that a draft?
+    pub(crate) is_draft: bool,
     pub(crate) situation: watch::Receiver<Situation>,
     pub(crate) receipts: watch::Receiver<Arc<Receipts>>,
     pub(crate) fleet: Arc<Fleet>,
@@ -42,6 +44,6 @@ impl App {
     /// The same, but what is declared is a draft. Nobody waits for nodes: they hear nothing of it.
     pub(super) fn in_draft(&self, id: &str, maker: &Maker) -> Option<Self> {
         let declared = self.drafts.get(id, maker)?.declared;
-        Some(Self { declared, answer_wait: Duration::ZERO, ..self.clone() })
+        Some(Self { declared, is_draft: true, answer_wait: Duration::ZERO, ..self.clone() })
     }
 }

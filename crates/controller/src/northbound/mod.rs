@@ -13,6 +13,7 @@ mod hosts;
 mod names;
 mod native;
 mod networking_sfc;
+mod packing;
 mod quotas;
 mod routes;
 mod rule_sets;

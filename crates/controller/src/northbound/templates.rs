@@ -36,6 +36,8 @@ pub(super) enum Refusal {
     Template(String),
     /// Something that was made cannot be removed: who needs it.
     InUse(String),
+    /// Some instance has no room at any host: what is missing.
+    NoHost(String),
     /// A port cannot be made.
     Port(PortRefusal),
     Store(StoreError),
@@ -125,11 +127,21 @@ pub(super) async fn check(
 }
 
 /// Gives a function the instances that its template asks for, and puts it into the draft. What the template says of the
-/// function has been checked.
+/// function has been checked. Instances that are placed have no host yet, or the one that they had.
 pub(super) fn arrange(
     draft: &mut Draft,
     quotas: &Quotas,
+    function: ServiceFunction,
+) -> Result<(), Refusal> {
+    arrange_on(draft, quotas, function, None)
+}
+
+/// The same, with the host of each instance where they are placed: who has none is not made.
+pub(super) fn arrange_on(
+    draft: &mut Draft,
+    quotas: &Quotas,
     mut function: ServiceFunction,
+    hosts: Option<&[Option<NodeName>]>,
 ) -> Result<(), Refusal> {
     let template = function.template.as_ref();
     let former = draft.intent().functions.get(&function.id);
@@ -147,14 +159,7 @@ pub(super) fn arrange(
         draft.put(function)?;
         return made.iter().try_for_each(|one| remove(draft, one)).map_err(Refusal::InUse);
     };
-    if let Some(other) = others.first() {
-        return Err(wrong(format!(
-            "function '{}' has the instance '{}' that somebody else runs; take it out of the port pair group, or give \
-             the function of this template a name of its own",
-            function.name(),
-            other.name(),
-        )));
-    }
+    others.first().map_or(Ok(()), |other| Err(not_ours(&function, other)))?;
     let networks = ends(networks(intent, &function.label.project, &template)?, &template);
     let former = intent.functions.get(&function.id).and_then(|one| one.template.as_ref());
     let is_another = former.is_some_and(|former| runs_another(former, &template));
@@ -163,13 +168,25 @@ pub(super) fn arrange(
     check_translator(&function, &template, &translations)?;
     let own = |of: &Translations| addresses_of(of, networks.len());
     let (former_own, own) = (own(&former), own(&translations));
-    let names = names(&function, &template);
+    let names = function.instance_names(&template);
     let mut kept = Vec::with_capacity(names.len());
     for (place, name) in names.iter().enumerate() {
-        let node = template.on.iter().nth(place % template.on.len().max(1)).cloned();
+        let former = former_at(&made, &template, &names, place);
+        let now = || former.and_then(|one| node_of(draft, one));
+        let node = match hosts.filter(|_| template.is_placed()) {
+            None if template.is_placed() => now(),
+            None => template.on.iter().nth(place % template.on.len().max(1)).cloned(),
+            Some(hosts) => hosts.get(place).cloned().flatten(),
+        };
+        if hosts.is_some() && node.is_none() {
+            continue;
+        }
         // What changes a process is another one, which is there before the former goes; so is one elsewhere.
-        let is_here = |one: &&Instance| !template.is_run_by_nodes() || node_of(draft, one) == node;
-        let former = made.get(place).filter(|_| !is_another).filter(is_here).cloned();
+        let is_here = |one: &&Instance| {
+            let at = node_of(draft, one);
+            !template.is_run_by_nodes() || at.is_none() || at == node
+        };
+        let former = former.filter(|_| !is_another).filter(is_here).cloned();
         let wanted = Wanted {
             name,
             node,
@@ -185,6 +202,30 @@ pub(super) fn arrange(
     function.instances = kept;
     draft.put(function)?;
     made.into_iter().try_for_each(|one| remove(draft, &one)).map_err(Refusal::InUse)
+}
+
+fn not_ours(function: &ServiceFunction, other: &Instance) -> Refusal {
+    wrong(format!(
+        "function '{}' has the instance '{}' that somebody else runs; take it out of the port pair group, or give the \
+         function of this template a name of its own",
+        function.name(),
+        other.name(),
+    ))
+}
+
+/// The instance that goes on as the one at a place. Where some go without a host, places say nothing.
+fn former_at<'m>(
+    made: &'m [Instance],
+    template: &FunctionTemplate,
+    names: &[String],
+    place: usize,
+) -> Option<&'m Instance> {
+    let there = made.get(place);
+    if !template.is_placed() {
+        return there;
+    }
+    let named = made.iter().find(|one| Some(&one.name()) == names.get(place));
+    named.or_else(|| there.filter(|one| !names.contains(&one.name())))
 }
 
 fn node_of(draft: &Draft, instance: &Instance) -> Option<NodeName> {
@@ -210,10 +251,18 @@ fn check_form(template: &FunctionTemplate) -> Result<(), Refusal> {
             "'door' is where a bundled function runs; this template runs something else",
         ));
     }
-    if is_bundled && template.door == Door::Apart && template.on.is_empty() {
-        return Err(wrong(
-            "'on' names no host, and a process of its own ('door: apart') runs on one; name hosts",
-        ));
+    let limits = [
+        ("priority", template.priority),
+        ("bandwidth_mbit", template.bandwidth_mbit),
+        ("delay_us", template.delay_us),
+    ];
+    if let Some((name, _)) =
+        limits.iter().find(|(_, limit)| limit.is_some() && !template.is_placed())
+    {
+        return Err(wrong(format!(
+            "'{name}' is of instances that are placed: processes ('door: apart', or a command with 'instances') of \
+             which 'on' names no host; leave it out"
+        )));
     }
     let bounds = [("cpu_milli", template.cpu_milli), ("memory_mib", template.memory_mib)];
     let bound = bounds.iter().find(|(_, bound)| bound.is_some());
@@ -306,15 +355,6 @@ fn remove_port(draft: &mut Draft, port: PortId) -> Result<(), String> {
     }
     draft.remove::<Port>(port);
     Ok(())
-}
-
-/// How instances are called: as their function where there is one of them.
-fn names(function: &ServiceFunction, template: &FunctionTemplate) -> Vec<String> {
-    let name = function.name();
-    match template.instances.max(1) {
-        1 => vec![name],
-        several => (1..=several).map(|number| format!("{name}-{number}")).collect(),
-    }
 }
 
 /// The networks of its ports.

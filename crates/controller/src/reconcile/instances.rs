@@ -8,7 +8,9 @@ use catena_model::id::{FunctionId, PortId};
 use catena_model::instance::{
     InstanceBounds, InstanceInterface, InstanceProgram, InstanceSpec, namespace_of,
 };
-use catena_model::resource::{Attachment, FunctionTemplate, Instance, Port, Runs, ServiceFunction};
+use catena_model::resource::{
+    Attachment, FunctionTemplate, Instance, NamespaceRef, Port, Runs, ServiceFunction,
+};
 use catena_model::{NodeName, ProjectId};
 use catena_plan::Intent;
 use ipnet::IpNet;
@@ -56,7 +58,8 @@ fn wanted(intent: &Intent, programs: &mut Programs) -> ByNode {
             programs.extend(program.map(|one| (function.id, (template.clone(), one))));
         }
         let Some((_, program)) = programs.get(&function.id) else { continue };
-        for instance in instances(intent, function) {
+        // What somebody has bound elsewhere by hand is not what was made of the template.
+        for instance in instances(intent, function).filter(|one| is_own(intent, one)) {
             if let Some((node, spec)) = spec(intent, template, program, instance) {
                 all.entry(node).or_default().push(spec);
             }
@@ -70,6 +73,14 @@ fn instances<'i>(
     function: &'i ServiceFunction,
 ) -> impl Iterator<Item = &'i Instance> {
     function.instances.iter().filter_map(|id| intent.instances.get(id))
+}
+
+/// Are its ports in the namespace that its node makes for it?
+fn is_own(intent: &Intent, instance: &Instance) -> bool {
+    let attachment = intent.ports.get(&instance.ingress).and_then(|port| port.attachment.as_ref());
+    let namespace = attachment.and_then(Attachment::interface);
+    let own = Some(NamespaceRef::Netns(namespace_of(instance.id)));
+    namespace.is_some_and(|interface| interface.namespace == own)
 }
 
 fn program(

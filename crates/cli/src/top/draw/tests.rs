@@ -77,6 +77,8 @@ fn node(name: &str, is_connected: bool, entered: u64) -> NodeReport {
             bound: Vec::new(),
             unbound: Vec::new(),
             identities: Vec::new(),
+            capacity: None,
+            taken: Default::default(),
         },
         counters: is_connected.then(|| NodeCounters {
             tunnels,

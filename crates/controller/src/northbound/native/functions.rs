@@ -6,6 +6,7 @@ use super::problem::Problem;
 use super::view::View;
 use crate::auth::Refusal;
 use crate::northbound::app::App;
+use crate::northbound::packing;
 use crate::northbound::rule_sets::{self, Refusal as Refused};
 use crate::northbound::templates::{self, Checked, Turn};
 use crate::reconcile::settle;
@@ -23,7 +24,7 @@ use catena_model::status::{Condition, FunctionReport};
 use catena_model::{CounterScope, NodeName};
 use catena_plan::Intent;
 use serde::{Deserialize, Deserializer};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::time::Instant;
 use utoipa::ToSchema;
@@ -190,6 +191,7 @@ async fn change(
     let (app, sees_hosts): (&App, bool) = (&view.app, view.identity.sees_all());
     let before = app.situation.borrow().blueprint.number;
     let (quotas, asker) = (Arc::clone(&app.quotas), view.identity.clone());
+    let (inventory, is_draft) = (Arc::clone(&app.situation.borrow().inventory), app.is_draft);
     let made = declare(app, move |draft| {
         let function = draft.intent().functions.get(&id).cloned().ok_or_else(Problem::gone)?;
         let hosts = function.template.as_ref().map(|template| template.on.clone());
@@ -202,7 +204,12 @@ async fn change(
             check(template)?;
         }
         rule_sets::adopt(draft, &quotas, &changed, &asker)?;
+        // In a draft hosts are chosen for all of it together, when it is looked at or applied.
+        let former = (!is_draft && packing::is_placed(&changed)).then(|| draft.intent().clone());
         templates::arrange(draft, &quotas, changed)?;
+        if let Some(former) = former {
+            packing::place(draft, &quotas, &former, &inventory)?;
+        }
         rule_sets::release(draft, &function);
         Ok(())
     })
@@ -285,10 +292,21 @@ fn report(
         keeps_mac: function.keeps_mac,
         instances: instances.map(Instance::name).collect(),
         template,
+        hosts: if sees_hosts { hosts(intent, function) } else { BTreeMap::new() },
         conditions: conditions(&app.fleet.instances, intent, function, sees_hosts),
         remarks: Vec::new(),
         counters: Vec::new(),
     }
+}
+
+/// Where its instances are that are placed.
+fn hosts(intent: &Intent, function: &ServiceFunction) -> BTreeMap<String, NodeName> {
+    let instances = function.instances.iter().filter(|_| packing::is_placed(function));
+    let host = |id| {
+        let instance: &Instance = intent.instances.get(id)?;
+        Some((instance.name(), intent.ports.get(&instance.ingress)?.node.clone()?))
+    };
+    instances.filter_map(host).collect()
 }
 
 /// What should hold of a function: as many instances as its template wants have their ports at a

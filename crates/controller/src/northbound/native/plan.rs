@@ -7,12 +7,14 @@ use super::problem::Problem;
 use super::status::progress;
 use super::view::{View, seen};
 use crate::auth::Identity;
-use crate::declared::differences;
+use crate::declared::{Draft, differences};
 use crate::northbound::app::App;
 use crate::northbound::drafts::{Maker, NoRoom, OpenDraft};
+use crate::northbound::packing;
 use crate::northbound::quotas::DRAFT;
 use crate::reconcile::settle;
 use axum::response::Response;
+use catena_model::capacity::Packing;
 use catena_model::id::{ChainId, FunctionId, InstanceId};
 use catena_model::preview::{Applied, ApplyRequest, Plan};
 use catena_plan::Intent;
@@ -65,6 +67,7 @@ pub(super) fn draft(view: &View) -> Result<OpenDraft, Problem> {
 pub(super) async fn preview(view: &View) -> Result<Response, Problem> {
     let draft = draft(view)?;
     let situation = view.app.situation.borrow().clone();
+    let packing = place(view, &draft).await?;
     let then = draft.declared.snapshot().intent;
     let (blueprint, inventory) = (&situation.blueprint, &situation.inventory);
     let mut preview = catena_plan::preview(blueprint, &draft.origin.intent, &then, inventory);
@@ -74,7 +77,21 @@ pub(super) async fn preview(view: &View) -> Result<Response, Problem> {
         plan: draft.origin.revision.0,
         preview,
         resources: differences(&draft.origin.intent, &then),
+        packing: packing.filter(|_| view.identity.sees_all()),
     })
+}
+
+/// Gives hosts to what a draft leaves to be placed, if it changes anything of that.
+async fn place(view: &View, draft: &OpenDraft) -> Result<Option<Packing>, Problem> {
+    let former = Arc::clone(&draft.origin.intent);
+    if !packing::is_asked(&former, &draft.declared.snapshot().intent) {
+        return Ok(None);
+    }
+    let inventory = Arc::clone(&view.app.situation.borrow().inventory);
+    let quotas = Arc::clone(&view.app.quotas);
+    let edit = move |open: &mut Draft| packing::place(open, &quotas, &former, &inventory);
+    let placed = draft.declared.change(move |open| edit(open).map_err(Problem::from)).await;
+    placed.map(|(told, _)| Some(told))
 }
 
 /// Makes all changes of a draft in one revision, if nothing has been declared since it was opened.
@@ -82,11 +99,12 @@ pub(super) async fn apply(view: &View) -> Result<Response, Problem> {
     let View { app, call, identity, .. } = view;
     let request: ApplyRequest = body(call)?;
     let draft = draft(view)?;
-    let (origin, then) = (draft.origin, draft.declared.snapshot().intent);
-    let expected = request.plan.map_or(origin.revision, Revision);
-    if expected != origin.revision {
+    let expected = request.plan.map_or(draft.origin.revision, Revision);
+    if expected != draft.origin.revision {
         return Err(moved(app, identity, expected).await);
     }
+    place(view, &draft).await?;
+    let (origin, then) = (draft.origin, draft.declared.snapshot().intent);
     let resources = differences(&origin.intent, &then);
     let chains = concerned(&origin.intent, &then);
     let slices = settle::concerned_slices(&origin.intent, &then, &chains);

@@ -179,6 +179,7 @@ impl From<templates::Refusal> for Problem {
             templates::Refusal::Template(why) => Self::bad_body(&format!("'template': {why}")),
             templates::Refusal::Port(PortRefusal::Quota(kind)) => Self::over_quota(kind),
             templates::Refusal::InUse(why)
+            | templates::Refusal::NoHost(why)
             | templates::Refusal::Port(PortRefusal::Addresses(why)) => Self::conflict(why),
             templates::Refusal::Store(error) => error.into(),
         }

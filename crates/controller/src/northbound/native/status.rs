@@ -86,6 +86,8 @@ fn node_status(
             })
             .collect(),
         identities: identities.iter().map(|identity| identity.bits()).collect(),
+        capacity: facts.capacity.as_deref().cloned(),
+        taken: catena_plan::taken(&situation.intent, node),
     }
 }
 

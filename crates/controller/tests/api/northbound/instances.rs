@@ -101,7 +101,10 @@ fn what_no_node_can_run_is_refused_with_what_to_do() {
         ),
         (doored, "'door' is where a bundled function runs"),
         (nothing, "'memory_mib' is 0"),
-        (firewall(json!({"door": "apart"})), "'on' names no host"),
+        (
+            firewall(json!({"door": "apart", "priority": 1, "on": ["host1"]})),
+            "'priority' is of instances that are placed",
+        ),
         (firewall(json!({"cpu_milli": 100})), "say 'door: apart'"),
         (nat, "addresses that the configuration names are answered for by the data plane"),
         (monitor, "'ipfix' names a collector"),

@@ -19,6 +19,7 @@ mod moves;
 mod native;
 mod observed;
 mod origins;
+mod packing;
 mod plans;
 mod quotas;
 mod recorded_client;
