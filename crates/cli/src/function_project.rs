@@ -207,6 +207,16 @@ mod tests {
     }
 
     #[test]
+    fn the_manifest_names_each_crate_that_the_code_uses() {
+        let text = manifest("own", Path::new("/catena")).ok().unwrap();
+        let used = Template::Filter.code().split("catena_").skip(1);
+        let used = used.map(|rest| rest.split("::").next().unwrap_or_default());
+        let missing: Vec<&str> =
+            used.filter(|one| !text.contains(&format!("\ncatena-{one} = "))).collect();
+        assert_eq!(missing, [""; 0]);
+    }
+
+    #[test]
     fn the_code_of_a_template_has_fewer_than_sixty_lines() {
         let lines = Template::Filter.code().lines().count();
         assert!(lines < 60, "{lines}");

@@ -15,14 +15,14 @@ use catena_wire::tcp::{TcpFlags, TcpView};
 use catena_wire::varying::VaryingFields;
 
 const NETWORK: usize = 0;
-const CLIENT: &str = "10.0.0.1";
-const SERVERS: [(&str, &str); 2] = [("D1", "10.0.0.11"), ("D2", "10.0.0.12")];
-const VIRTUAL: &str = "10.0.0.200";
+pub(crate) const CLIENT: &str = "10.0.0.1";
+pub(crate) const SERVERS: [(&str, &str); 2] = [("D1", "10.0.0.11"), ("D2", "10.0.0.12")];
+pub(crate) const VIRTUAL: &str = "10.0.0.200";
 const ASKER: &str = "10.0.0.201";
 const HEADERS: usize = 34;
 
 /// A client at host1, a balancer at host2, two servers at host3, and functions beside it.
-fn town(encapsulation: Encapsulation, hops: &[&[&str]]) -> Town {
+pub(crate) fn town(encapsulation: Encapsulation, hops: &[&[&str]]) -> Town {
     let mut town = Town::new(3);
     town.network(100, &["10.0.0.0/24"]);
     town.endpoint("S", 0, NETWORK, &[CLIENT]);
@@ -62,7 +62,7 @@ fn town(encapsulation: Encapsulation, hops: &[&[&str]]) -> Town {
 }
 
 /// A segment of TCP from an endpoint.
-fn segment(
+pub(crate) fn segment(
     town: &Town,
     (from, own): (&str, &str),
     to: &str,

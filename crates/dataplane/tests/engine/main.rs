@@ -70,6 +70,8 @@ mod setups;
 mod shares;
 mod sharing;
 #[cfg(test)]
+mod side_by_balancer;
+#[cfg(test)]
 mod side_by_side;
 mod slice_networks;
 mod slices;

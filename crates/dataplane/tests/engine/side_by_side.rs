@@ -50,17 +50,17 @@ pub(crate) enum Nature {
 }
 
 /// Threads that are none: what is asked waits until somebody wants an answer, and whose comes is drawn.
-struct Drawn {
+pub(crate) struct Drawn {
     waiting: Vec<VecDeque<Box<Call>>>,
     random: Random,
     nature: Nature,
-    asked: Arc<Mutex<usize>>,
+    pub(crate) asked: Arc<Mutex<usize>>,
     deaths: Arc<Mutex<u64>>,
     answered: u64,
 }
 
 impl Drawn {
-    fn new(lanes: usize, seed: u64, nature: Nature) -> Self {
+    pub(crate) fn new(lanes: usize, seed: u64, nature: Nature) -> Self {
         let waiting = (0..lanes).map(|_| VecDeque::new()).collect();
         let (asked, deaths) = Default::default();
         Self { waiting, random: Random::new(seed), nature, asked, deaths, answered: 0 }

@@ -7,6 +7,7 @@ use catena_rules::exactness::Exactness;
 use catena_rules::rule_set::{Rule, Statement};
 use catena_rules::snort::{Ends, IdsRule, Protocol};
 use catena_wire::field::Field;
+use smallvec::{SmallVec, smallvec};
 
 /// The fields of a cube, in this order.
 const FIELDS: [Field; 5] =
@@ -14,6 +15,12 @@ const FIELDS: [Field; 5] =
 
 /// Cubes that one rule may be made of; of more, one is made around all of them.
 const CUBES_MAX: usize = 64;
+
+/// Where one side has no more cubes than this, each is held against each: nothing is sorted for that.
+const FEW: usize = 16;
+
+/// Values of a field: of most rules one range, which needs no memory of its own.
+type Side = SmallVec<[Range; 1]>;
 
 /// Packets whose fields lie in these ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +44,9 @@ impl Cube {
     pub(super) const fn of(ranges: [Range; FIELDS.len()]) -> Self {
         Self(ranges)
     }
+}
 
+impl Cube {
     /// Is a packet in both?
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).all(|(a, b)| a.first <= b.last && b.first <= a.last)
@@ -55,6 +64,9 @@ impl OverlapRows {
     /// that begin behind one, or end before it, are cleared from its row.
     pub(super) fn of(first: &[Cube], second: &[Cube]) -> Self {
         let words = second.len().div_ceil(64);
+        if first.len().min(second.len()) <= FEW {
+            return Self::one_by_one(first, second, words);
+        }
         let mut rows = vec![u64::MAX; first.len() * words];
         for field in 0..FIELDS.len() {
             let begins = |cube: &Cube| cube.0[field].first;
@@ -70,6 +82,16 @@ impl OverlapRows {
         // No cube stands for the bits that are left over.
         if let (Some(last), spare @ 1..) = (words.checked_sub(1), second.len() % 64) {
             rows.iter_mut().skip(last).step_by(words).for_each(|word| *word &= (1 << spare) - 1);
+        }
+        Self { rows, words }
+    }
+
+    fn one_by_one(first: &[Cube], second: &[Cube], words: usize) -> Self {
+        let mut rows = vec![0; first.len() * words];
+        for (row, one) in first.iter().enumerate() {
+            for (at, _) in second.iter().enumerate().filter(|(_, other)| one.overlaps(other)) {
+                rows[row * words + at / 64] |= 1 << (at % 64);
+            }
         }
         Self { rows, words }
     }
@@ -140,7 +162,7 @@ fn whole(field: Field, is_v6: bool) -> Range {
 
 /// The packets of a rule of a firewall, as far as its conditions on the five fields go; none: there are none.
 pub(super) fn of_rule(rule: &Rule, is_v6: bool) -> Cubes {
-    let mut sides: [Vec<Range>; FIELDS.len()] = FIELDS.map(|field| vec![whole(field, is_v6)]);
+    let mut sides: [Side; FIELDS.len()] = FIELDS.map(|field| smallvec![whole(field, is_v6)]);
     let mut exactness = Exactness::Exact;
     for statement in &rule.statements {
         match statement {
@@ -163,11 +185,11 @@ pub(super) fn of_rule(rule: &Rule, is_v6: bool) -> Cubes {
 }
 
 /// The values of one field that a condition takes. Outside: it says something else. Inside: it takes nothing, or all.
-fn ranges(condition: &Condition, is_v6: bool) -> Option<Option<(Field, Vec<Range>)>> {
+fn ranges(condition: &Condition, is_v6: bool) -> Option<Option<(Field, Side)>> {
     let [subject] = condition.subjects.as_slice() else { return None };
     if *subject == Subject::Version {
         let takes = condition.test.takes(if is_v6 { 6 } else { 4 }) != condition.is_negated;
-        return Some(takes.then(|| (Field::EtherType, Vec::new())));
+        return Some(takes.then(|| (Field::EtherType, Side::new())));
     }
     let Subject::Field(field) = subject else { return None };
     let Test::In(ranges) = &condition.test else { return None };
@@ -193,7 +215,7 @@ fn others(ranges: &[Range]) -> Vec<Range> {
 }
 
 /// What both have.
-fn common(a: &[Range], b: &[Range]) -> Vec<Range> {
+fn common(a: &[Range], b: &[Range]) -> Side {
     let both = a.iter().flat_map(|a| {
         b.iter().map(|b| Range { first: a.first.max(b.first), last: a.last.min(b.last) })
     });
@@ -201,10 +223,14 @@ fn common(a: &[Range], b: &[Range]) -> Vec<Range> {
 }
 
 /// A cube for each choice of a range of every side, or one around them all.
-fn product(sides: &[Vec<Range>; FIELDS.len()], exactness: Exactness) -> Cubes {
+fn product(sides: &[Side; FIELDS.len()], exactness: Exactness) -> Cubes {
     let count = sides.iter().try_fold(1_usize, |count, side| count.checked_mul(side.len()));
     match count {
         Some(0) => Cubes { cubes: Vec::new(), exactness },
+        Some(1) => {
+            let only = |side: &Side| side.first().copied().unwrap_or(Range::one(0));
+            Cubes { cubes: vec![Cube(sides.each_ref().map(only))], exactness }
+        }
         Some(count) if count <= CUBES_MAX => {
             let mut cubes = vec![Cube([Range::one(0); FIELDS.len()])];
             for (at, side) in sides.iter().enumerate() {
@@ -221,7 +247,7 @@ fn product(sides: &[Vec<Range>; FIELDS.len()], exactness: Exactness) -> Cubes {
             Cubes { cubes, exactness }
         }
         _ => {
-            let around = |side: &Vec<Range>| {
+            let around = |side: &Side| {
                 let ends = side.first().zip(side.last());
                 ends.map_or(Range::one(0), |(first, last)| Range {
                     first: first.first,
@@ -235,15 +261,15 @@ fn product(sides: &[Vec<Range>; FIELDS.len()], exactness: Exactness) -> Cubes {
 
 /// The packets of a rule of an ids, as far as its header goes.
 pub(super) fn of_ids_rule(rule: &IdsRule, is_v6: bool) -> Cubes {
-    let protocols = match rule.protocol {
-        Protocol::Ip => vec![whole(Field::Protocol, is_v6)],
-        Protocol::Icmp => vec![Range::one(if is_v6 { 58 } else { 1 })],
-        Protocol::Udp => vec![Range::one(17)],
+    let protocols: Side = match rule.protocol {
+        Protocol::Ip => smallvec![whole(Field::Protocol, is_v6)],
+        Protocol::Icmp => smallvec![Range::one(if is_v6 { 58 } else { 1 })],
+        Protocol::Udp => smallvec![Range::one(17)],
         Protocol::Tcp | Protocol::TcpPacket | Protocol::TcpStream | Protocol::Http => {
-            vec![Range::one(6)]
+            smallvec![Range::one(6)]
         }
     };
-    let listed = |ranges: &[(u128, u128)]| -> Vec<Range> {
+    let listed = |ranges: &[(u128, u128)]| -> Side {
         ranges.iter().map(|(first, last)| Range { first: *first, last: *last }).collect()
     };
     let way = |from: &Ends, to: &Ends| {
