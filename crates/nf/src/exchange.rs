@@ -8,6 +8,7 @@ use crate::outcome::Outcomes;
 use crate::packet::{Direction, Metadata, Packet, Time};
 use crate::registry::Surroundings;
 use catena_model::bundle::Configuration;
+use catena_model::limits::{FUNCTION_FLOWS_MAX, FUNCTION_RULES_MAX};
 use catena_wire::field::UpperChecksum;
 use catena_wire::frame::FrameView;
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,16 @@ struct Beside {
     wire_bytes: u64,
 }
 
+/// What is told and made at one moment, at most: of itself, and for each packet.
+const ROWS_MAX: usize = 4_096;
+const ROWS_OF_PACKET: usize = 64;
+/// Entries of one portion of an export, at most.
+const EXPORTED_MAX: usize = 4 * FUNCTION_FLOWS_MAX;
+/// Rules that are counted, at most: those of both versions of IP, and of all tables.
+const COUNTS_MAX: usize = 16 * FUNCTION_RULES_MAX;
+/// Bytes of a rule in its writer's words, at most.
+const WORDS_BYTES: usize = 16 * 1_024;
+
 /// Bytes of a question besides its packets, at most: of all but those that carry a configuration or state.
 pub const QUESTION_BYTES: usize = 64;
 /// Bytes of a packet besides its frame, at most.
@@ -126,8 +137,15 @@ pub fn write_said(said: &Said, into: &mut Vec<u8>) {
 pub fn read_said(bytes: &[u8], packets: usize) -> Option<Said> {
     let (said, rest) = postcard::take_from_bytes(bytes).ok()?;
     let is_sound = match &said {
-        Said::Outcomes(outcomes, _) => outcomes.are_sound(packets),
-        _ => true,
+        Said::Outcomes(outcomes, _) => {
+            let rows = ROWS_MAX + ROWS_OF_PACKET * packets;
+            outcomes.are_sound(packets) && outcomes.rows() <= rows
+        }
+        Said::Exported(entries, _) => entries.len() <= EXPORTED_MAX,
+        Said::Counts(counts) => counts.len() <= COUNTS_MAX,
+        Said::Words(words) => words.as_ref().is_none_or(|words| words.len() <= WORDS_BYTES),
+        Said::Asked(answer) => answer.patches.len() + answer.rules.len() <= COUNTS_MAX,
+        Said::Made | Said::Refused(_) | Said::Imported(_) => true,
     };
     (is_sound && rest.is_empty()).then_some(said)
 }

@@ -312,12 +312,20 @@ impl Outcomes {
         self.bytes.extend_from_slice(&behind.bytes);
     }
 
+    /// How many patches, events, packets and messages there are.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        let packets = self.generated.len() + self.replaced.len() + self.handed_out.len();
+        self.patches.len() + self.events.len() + packets
+    }
+
     /// Do these outcomes speak of so many packets, of bits that their fields have, and of bytes that are there?
     #[must_use]
     pub fn are_sound(&self, packets: usize) -> bool {
         // What time alone makes is of packet 0.
         let is_one = |of: &u32| (*of as usize) < packets.max(1);
-        let is_there = |range: &Range<usize>| self.bytes.get(range.clone()).is_some();
+        let is_there =
+            |range: &Range<usize>| !range.is_empty() && self.bytes.get(range.clone()).is_some();
         let is_of_field = |patch: &Patch| match patch.part {
             Part::Field(field) => (patch.mask | patch.value) & !field.all() == 0,
             Part::Meta(_) => true,

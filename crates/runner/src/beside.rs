@@ -8,13 +8,22 @@ use catena_model::bundle::Configuration;
 use catena_nf::Function;
 use catena_nf::exchange::{Question, Said, answer, read_question, write_said};
 use catena_nf::registry::{self, Surroundings};
+use rustix::process::Signal;
+use std::any::Any;
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Serves whoever holds the other end of a socket, over which the rest comes, until that ends.
 ///
 /// # Errors
 /// Something else comes, or the kernel refuses something.
 pub fn serve_beside(life: OwnedFd) -> Result<(), RunError> {
+    // Should whoever has started it end without a word, nobody would end it; and where memory is short, it goes first.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|errno| RunError::Asking(errno.into()))?;
+    if let Err(error) = std::fs::write("/proc/self/oom_score_adj", "1000") {
+        eprintln!("where memory is short, others may end first: {error}");
+    }
     let mailbox = Mailbox::answerer(life)?;
     // What the kernel cannot hold back, the data plane has told of when it started.
     wall_off()?;
@@ -38,7 +47,9 @@ fn serve(mut mailbox: Mailbox) {
             }
             (Some(_), None) => Said::Refused("it was asked before it was made".to_owned()),
             (Some((question, packets)), Some(function)) => {
-                answer(&mut **function, question, &packets)
+                let asked = AssertUnwindSafe(|| answer(&mut **function, question, &packets));
+                // Its last words: after them, whoever asks ends it.
+                catch_unwind(asked).unwrap_or_else(|panic| Said::Refused(in_words(&*panic)))
             }
         };
         write_said(&answer, &mut said);
@@ -50,6 +61,12 @@ fn serve(mut mailbox: Mailbox) {
             }
         }
     }
+}
+
+fn in_words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "it panicked without a word".to_owned())
 }
 
 fn make(

@@ -11,8 +11,10 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 
-/// Bytes of a question or an answer, at most. Only pages that are written to take memory.
-const MESSAGE_BYTES: usize = 32 << 20;
+/// Bytes of a question and of an answer, at most: a configuration with all its rules, and a portion of what is
+/// remembered. Only pages that are written to take memory.
+const QUESTION_BYTES: usize = 32 << 20;
+const ANSWER_BYTES: usize = 4 << 20;
 /// How often those are noticed that have ended by themselves.
 const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// Bytes of a reason, at most.
@@ -79,10 +81,11 @@ fn start(socket: &OwnedFd, program: &OsStr, arguments: &[&str]) -> Result<Child,
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let ends = socketpair(family, kind, SocketFlags::CLOEXEC, None);
     let (near, far) = ends.map_err(|errno| told("making a socket for a process")(errno.into()))?;
-    let parts = MailboxParts::new(MESSAGE_BYTES, MESSAGE_BYTES)?;
+    let parts = MailboxParts::new(QUESTION_BYTES, ANSWER_BYTES)?;
     parts.send_answerer(near.as_fd())?;
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::from(far)).stdout(Stdio::null());
+    // What it has to say goes by its mailbox: nobody writes into the log of the data plane but itself.
+    command.args(arguments).stdin(Stdio::from(far)).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(told("starting a process"))?;
     let [a, b, c, d] = child.id().to_le_bytes();
     if let Err(error) = parts.send_asker(socket.as_fd(), &[b's', a, b, c, d], &near) {

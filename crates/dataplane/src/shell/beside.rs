@@ -5,6 +5,7 @@
 use super::makers::Task;
 use catena_io::Mailbox;
 use catena_model::bundle::Configuration;
+use catena_model::limits::FUNCTION_FLOWS_MAX;
 use catena_model::profile::Profile;
 use catena_nf::Function;
 use catena_nf::exchange::{
@@ -15,18 +16,35 @@ use catena_nf::outcome::Outcomes;
 use catena_nf::packet::{Direction, Packet, Time};
 use catena_nf::registry::Surroundings;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long an answer is waited for: a process that has been stopped is noticed by that.
 const PATIENCE: Duration = Duration::from_millis(300);
 /// How long a process may take to make its function.
 const MAKING: Duration = Duration::from_secs(20);
-/// Packets that are asked about at one time, so that an answer is never far.
+/// Packets that are asked about at one time, and their bytes, so that an answer is never far, and has room.
 const ASKED_MAX: usize = 64;
+const ASKED_BYTES: usize = 1 << 20;
+/// What it may make whoever asks wait for anything but packets: at first, at most, and as a share of the time.
+const GRACE: Duration = Duration::from_millis(300);
+const GRACE_MAX: Duration = Duration::from_secs(1);
+const GRACE_SHARE: f64 = 0.1;
+/// Entries and bytes of all portions of an export, at most.
+const EXPORTED_MAX: usize = 4 * FUNCTION_FLOWS_MAX;
+const EXPORTED_BYTES: usize = 64 << 20;
+/// Portions of one, at most: of as many looks as there may be flows.
+const PORTIONS_MAX: usize = 65_536;
+/// Entries that are told it at one time.
+const IMPORTED_AT_ONCE: usize = 4_096;
+/// Rules whose words are kept.
+const WORDS_MAX: usize = 4_096;
 /// What one portion of an export of everything may cost ([`Portion::budget`]).
-const EXPORT_BUDGET: usize = 1 << 20;
+const EXPORT_BUDGET: usize = 1 << 18;
 /// Said where an answer is to another question.
 const MISTAKEN: &str = "its process answers what it was not asked";
 
@@ -35,6 +53,18 @@ pub(super) struct Process {
     pub(super) mailbox: Mailbox,
     /// By which whoever has started it knows it.
     pub(super) number: u32,
+    /// Whoever that is.
+    pub(super) starter: Arc<OwnedFd>,
+}
+
+impl Process {
+    /// Has it ended, whatever it does.
+    fn kill(&self) {
+        let number = self.number.to_le_bytes();
+        let told = [b'k', number[0], number[1], number[2], number[3]];
+        // A starter that is gone has taken it along.
+        let _ = rustix::io::write(&self.starter, &told);
+    }
 }
 
 /// Its function.
@@ -43,6 +73,10 @@ pub(super) struct Beside {
     line: RefCell<Line>,
     waiting: Waiting,
     copied_bytes: u64,
+    /// Entries, bytes and portions since an export began.
+    exported: (usize, usize, usize),
+    /// Rules whose words it has told, which never change.
+    words: RefCell<BTreeMap<u32, Option<String>>>,
 }
 
 /// What is said to the process and heard of it. Whoever lets go of it may be without any right to close what belongs to
@@ -52,6 +86,9 @@ struct Line {
     ended: Sender<Task>,
     question: Vec<u8>,
     heard: Vec<u8>,
+    /// What is left of its grace, since when.
+    grace: Duration,
+    since: Instant,
 }
 
 impl Drop for Line {
@@ -63,6 +100,7 @@ impl Drop for Line {
 impl Line {
     fn end(&mut self) {
         let Some(process) = self.process.take() else { return };
+        process.kill();
         if let Err(unsent) = self.ended.send(Task::Close(process)) {
             // Nobody is left who may close it, until this process ends.
             std::mem::forget(unsent);
@@ -75,6 +113,8 @@ impl Line {
         packets: &[Packet<'_>],
         patience: Duration,
     ) -> Result<Said, String> {
+        self.question.clear();
+        self.heard.clear();
         let Some(Process { mailbox, .. }) = &mut self.process else {
             return Err("it has died before".to_owned());
         };
@@ -92,6 +132,20 @@ impl Line {
     }
 }
 
+impl Line {
+    /// The same, on account of its grace: whoever is late again and again is as one who does not answer.
+    fn put_soon(&mut self, question: &Question, packets: &[Packet<'_>]) -> Result<Said, String> {
+        let began = Instant::now();
+        let earned = began.saturating_duration_since(self.since).mul_f64(GRACE_SHARE);
+        let grace = (self.grace + earned).min(GRACE_MAX);
+        let said = self.put(question, packets, PATIENCE)?;
+        self.since = Instant::now();
+        let took = self.since.saturating_duration_since(began);
+        self.grace = grace.checked_sub(took).ok_or("its process answers too slowly")?;
+        Ok(said)
+    }
+}
+
 impl Beside {
     /// That of a process that is told what to make. `profile`: what a function of this configuration says of itself.
     ///
@@ -104,23 +158,41 @@ impl Beside {
         (configuration, surroundings): (&Configuration, &Surroundings),
     ) -> Result<Self, String> {
         let process = Some(process);
-        let mut line = Line { process, ended, question: Vec::new(), heard: Vec::new() };
+        let (question, heard) = Default::default();
+        let (grace, since) = (GRACE, Instant::now());
+        let mut line = Line { process, ended, question, heard, grace, since };
         let question = Question::Make(configuration.clone(), *surroundings);
         match line.put(&question, &[], MAKING)? {
             Said::Made => {}
             _ => return Err(MISTAKEN.to_owned()),
         }
-        let (line, waiting) = (RefCell::new(line), Waiting::default());
-        Ok(Self { profile, line, waiting, copied_bytes: 0 })
+        line.since = Instant::now();
+        let (waiting, exported, words) = Default::default();
+        let line = RefCell::new(line);
+        Ok(Self { profile, line, waiting, copied_bytes: 0, exported, words })
     }
 
     /// Puts a question; whoever does not answer is dead, and so is whoever asks, as far as its caller lets it.
     fn put(&self, question: &Question, packets: &[Packet<'_>]) -> Said {
         let mut line = self.line.borrow_mut();
-        line.put(question, packets, PATIENCE).unwrap_or_else(|why| {
+        let said = match question {
+            Question::Process(..) => line.put(question, packets, PATIENCE),
+            _ => line.put_soon(question, packets),
+        };
+        said.unwrap_or_else(|why| {
             line.end();
             die(why)
         })
+    }
+
+    /// It has said what it was not asked.
+    fn mistaken(&self) -> ! {
+        self.give_up(MISTAKEN)
+    }
+
+    fn give_up(&self, why: &str) -> ! {
+        self.line.borrow_mut().end();
+        die(why.to_owned())
     }
 
     fn outcomes(&mut self, question: &Question, packets: &[Packet<'_>]) -> Outcomes {
@@ -129,7 +201,7 @@ impl Beside {
                 self.waiting = waiting;
                 outcomes
             }
-            _ => die(MISTAKEN.to_owned()),
+            _ => self.mistaken(),
         }
     }
 
@@ -137,7 +209,7 @@ impl Beside {
     fn portion(&self, packets: &[Packet<'_>]) -> usize {
         let line = self.line.borrow();
         let mut left = line.process.as_ref().map_or(0, |process| process.mailbox.room());
-        left = left.saturating_sub(QUESTION_BYTES);
+        left = left.saturating_sub(QUESTION_BYTES).min(ASKED_BYTES);
         let fits = |packet: &&Packet<'_>| {
             let bytes = packet.frame.len() + PACKET_BYTES;
             let has_room = bytes <= left;
@@ -195,7 +267,7 @@ impl Function for Beside {
     fn ask(&self, now: Time, direction: Direction, packet: &Packet<'_>) -> Answer {
         match self.put(&Question::Ask(now, direction), std::slice::from_ref(packet)) {
             Said::Asked(answer) => answer,
-            _ => die(MISTAKEN.to_owned()),
+            _ => self.mistaken(),
         }
     }
 
@@ -209,32 +281,52 @@ impl Function for Beside {
     fn export_portion(&mut self, portion: Portion, into: &mut Vec<StateEntry>) -> bool {
         match self.put(&Question::Export(portion), &[]) {
             Said::Exported(entries, has_more) => {
+                if portion.is_first {
+                    self.exported = Default::default();
+                }
+                let bytes =
+                    |entry: &StateEntry| entry.key.len() + entry.value.as_ref().map_or(0, Vec::len);
+                let (count, sum, portions) = &mut self.exported;
+                *count += entries.len();
+                *sum += entries.iter().map(bytes).sum::<usize>();
+                *portions += 1;
+                if *count > EXPORTED_MAX || *sum > EXPORTED_BYTES || *portions > PORTIONS_MAX {
+                    self.give_up("it remembers more than there may be");
+                }
                 into.extend(entries);
                 has_more
             }
-            _ => die(MISTAKEN.to_owned()),
+            _ => self.mistaken(),
         }
     }
 
     fn import(&mut self, entries: &[StateEntry]) -> usize {
-        match self.put(&Question::Import(entries.to_vec()), &[]) {
-            Said::Imported(taken) => usize::try_from(taken).unwrap_or(usize::MAX),
-            _ => die(MISTAKEN.to_owned()),
-        }
+        let taken = entries.chunks(IMPORTED_AT_ONCE).map(|entries| {
+            match self.put(&Question::Import(entries.to_vec()), &[]) {
+                Said::Imported(taken) => usize::try_from(taken).unwrap_or_default(),
+                _ => self.mistaken(),
+            }
+        });
+        taken.fold(0, usize::saturating_add)
     }
 
     fn report(&self, into: &mut Vec<RuleCount>) {
         match self.put(&Question::Report, &[]) {
             Said::Counts(counts) => into.extend(counts),
-            _ => die(MISTAKEN.to_owned()),
+            _ => self.mistaken(),
         }
     }
 
     fn rule_in_words(&self, rule: u32) -> Option<String> {
-        match self.put(&Question::Rule(rule), &[]) {
-            Said::Words(words) => words,
-            _ => die(MISTAKEN.to_owned()),
+        if let Some(words) = self.words.borrow().get(&rule) {
+            return words.clone();
         }
+        let Said::Words(words) = self.put(&Question::Rule(rule), &[]) else { self.mistaken() };
+        let mut known = self.words.borrow_mut();
+        if known.len() < WORDS_MAX {
+            known.insert(rule, words.clone());
+        }
+        words
     }
 
     fn copied_bytes(&self) -> u64 {

@@ -481,7 +481,7 @@ impl Control {
         let troubles =
             no_tunnels.into_iter().chain(self.narrow_underlay()).chain(self.injected_by_hand());
         let open = (!self.config.is_confined).then(|| WITHOUT_SANDBOX.to_owned());
-        troubles.chain(self.one_for_all()).chain(open).collect()
+        troubles.chain(self.one_for_all()).chain(self.makers.trouble()).chain(open).collect()
     }
 
     /// Is one of several workers the only one who decides?

@@ -8,20 +8,25 @@ use catena_io::{IoError, Mailbox, receive_with_fds};
 use catena_model::bundle::Configuration;
 use catena_nf::Function;
 use catena_nf::registry::{self, Surroundings};
+use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use std::ffi::OsString;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Bytes of what the starter answers, at most.
 const ANSWER_BYTES: usize = 512;
 /// How long nothing is made after something could not be.
-const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(200);
+/// How long the starter may take for an answer.
+const STARTING: Duration = Duration::from_secs(5);
 
 /// The program that starts processes for functions: it speaks with its standard input, a socket.
 #[derive(Clone, Debug)]
@@ -35,14 +40,18 @@ pub struct StarterProgram {
 /// What the thread has to do.
 pub(super) enum Task {
     Do(Box<dyn FnOnce() -> bool + Send>),
-    /// Lets go of a process, and has it ended.
+    /// Lets go of a process that has been ended.
     Close(Process),
 }
 
 /// Who makes functions for the workers of a data plane.
 pub struct FunctionMakers {
     /// None: processes cannot be started here.
-    starter: Option<Mutex<OwnedFd>>,
+    starter: Option<Arc<OwnedFd>>,
+    /// Held by whoever asks it.
+    turn: Mutex<()>,
+    /// It has ended, and nobody starts another.
+    is_gone: AtomicBool,
     tasks: Sender<Task>,
 }
 
@@ -66,6 +75,8 @@ pub(super) fn start_starter(
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::from(theirs)).stdout(Stdio::null());
     command.spawn().map_err(DataplaneError::Start)?;
+    sockopt::set_socket_timeout(&ours, Timeout::Recv, Some(STARTING))
+        .map_err(|errno| DataplaneError::Start(errno.into()))?;
     Ok(Some(ours))
 }
 
@@ -88,11 +99,9 @@ impl FunctionMakers {
         is_confined: bool,
     ) -> Result<Self, DataplaneError> {
         let (tasks, receiver) = mpsc::channel();
-        let second = starter.as_ref().map(OwnedFd::try_clone).transpose();
-        let second = second.map_err(DataplaneError::Start)?;
         let work = move || {
             match if is_confined { sandbox::confine_control() } else { Ok(()) } {
-                Ok(()) => serve(&receiver, second.as_ref()),
+                Ok(()) => serve(&receiver),
                 Err(error) => tracing::error!("functions that die stay dead: {error}"),
             }
             if is_confined {
@@ -105,20 +114,32 @@ impl FunctionMakers {
             .name("makers".into())
             .spawn(work)
             .map_err(DataplaneError::Start)?;
-        Ok(Self { starter: starter.map(Mutex::new), tasks })
+        let (starter, turn) = (starter.map(Arc::new), Mutex::default());
+        Ok(Self { starter, turn, is_gone: AtomicBool::new(false), tasks })
     }
 
     fn process(&self) -> Result<Process, String> {
         let starter = self.starter.as_ref().ok_or(
             "this data plane starts no processes; leave out 'door: beside', or use one that an agent has started",
         )?;
-        let starter = starter.lock().unwrap_or_else(PoisonError::into_inner);
-        ask_for_process(&starter)
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = ask_for_process(starter);
+        self.is_gone.store(asked.is_err(), Ordering::Relaxed);
+        asked
+    }
+
+    /// What is wrong with it, for whoever looks at the node.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.is_gone.load(Ordering::Relaxed).then(|| {
+            "functions with 'door: beside' cannot be started (the log of the data plane says why): those that have \
+             died stay dead"
+                .to_owned()
+        })
     }
 }
 
 /// One at a time asks.
-fn ask_for_process(starter: &OwnedFd) -> Result<Process, String> {
+fn ask_for_process(starter: &Arc<OwnedFd>) -> Result<Process, String> {
     let told = |error: IoError| format!("no process can be started for it: {error}");
     send(starter, b"s", SendFlags::NOSIGNAL)
         .map_err(|errno| format!("no process can be started for it: {errno}"))?;
@@ -127,7 +148,8 @@ fn ask_for_process(starter: &OwnedFd) -> Result<Process, String> {
     match answer.get(..length).unwrap_or_default() {
         [b's', number @ ..] => {
             let number = number.try_into().map(u32::from_le_bytes).unwrap_or_default();
-            Ok(Process { mailbox: Mailbox::asker(fds).map_err(told)?, number })
+            let mailbox = Mailbox::asker(fds).map_err(told)?;
+            Ok(Process { mailbox, number, starter: Arc::clone(starter) })
         }
         [b'e', why @ ..] => {
             Err(format!("no process can be started for it: {}", String::from_utf8_lossy(why)))
@@ -136,24 +158,15 @@ fn ask_for_process(starter: &OwnedFd) -> Result<Process, String> {
     }
 }
 
-fn serve(tasks: &Receiver<Task>, starter: Option<&OwnedFd>) {
+fn serve(tasks: &Receiver<Task>) {
     for task in tasks {
         match task {
             Task::Do(task) => {
-                if !task() {
+                if !catch_unwind(AssertUnwindSafe(task)).unwrap_or_default() {
                     catena_io::rest(PAUSE);
                 }
             }
-            Task::Close(process) => {
-                let number = process.number.to_le_bytes();
-                let told = [b'k', number[0], number[1], number[2], number[3]];
-                if let Some(starter) = starter
-                    && let Err(errno) = send(starter, &told, SendFlags::NOSIGNAL)
-                {
-                    tracing::warn!("the process {} is not ended: {errno}", process.number);
-                }
-                drop(process);
-            }
+            Task::Close(process) => drop(process),
         }
     }
 }

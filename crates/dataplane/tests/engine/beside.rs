@@ -12,8 +12,11 @@ use catena_dataplane::shell::{FunctionMakers, StarterProgram};
 use catena_io::{Mailbox, Offload};
 use catena_model::CounterScope;
 use catena_model::bundle::Configuration;
-use catena_nf::exchange::{Said, write_said};
+use catena_nf::exchange::{Question, Said, read_question, write_said};
+use catena_nf::function::Waiting;
+use catena_nf::outcome::{Outcomes, Patch};
 use catena_nf::random::Random;
+use catena_wire::field::Field;
 use catena_wire::tcp::TcpFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
@@ -50,6 +53,12 @@ fn the_starter_of_liars_within() {
     start("the_liar_within");
 }
 
+#[test]
+#[ignore = "not a test: the process that starts those who never end"]
+fn the_starter_of_the_endless_within() {
+    start("the_endless_within");
+}
+
 /// Starts processes that are this part of this program.
 fn start(name: &str) {
     let arguments = part(name);
@@ -75,12 +84,46 @@ fn the_liar_within() {
     assert!(mailbox.say(&said));
     let mut random = Random::new(u64::from(std::process::id()));
     while mailbox.hear(None, &mut heard).is_ok() {
-        let said: Vec<u8> = match random.below(3) {
+        let packets = read_question(&heard).map_or(0, |(_, packets)| packets.len());
+        let said: Vec<u8> = match random.below(4) {
+            // Sound in itself, and nothing that its profile says.
+            3 => {
+                let mut outcomes = Outcomes::default();
+                outcomes.begin(packets.max(1));
+                outcomes.patch(0, Patch::of(Field::Ttl, 7));
+                write_said(&Said::Outcomes(outcomes, Waiting::default()), &mut said);
+                said.clone()
+            }
             0 => (0..random.below(100)).map(|_| random.below(256) as u8).collect(),
             // A verdict for each of more packets than there are, or the wrong kind of answer.
             1 => [&[2, 200, 1][..], &[0; 400]].concat(),
             _ => vec![5, 1],
         };
+        assert!(mailbox.say(&said));
+    }
+}
+
+/// It lets everything pass, and when it is asked what it remembers, there is always more.
+#[test]
+#[ignore = "not a test: the process of somebody who never ends"]
+fn the_endless_within() {
+    let mut mailbox = Mailbox::answerer(stdin().as_fd().try_clone_to_owned().unwrap()).unwrap();
+    let (mut heard, mut said) = (Vec::new(), Vec::new());
+    while mailbox.hear(None, &mut heard).is_ok() {
+        let (question, packets) = read_question(&heard).unwrap();
+        let answer = match question {
+            Question::Make(..) => Said::Made,
+            Question::Export(_) => Said::Exported(Vec::new(), true),
+            Question::Import(_) => Said::Imported(0),
+            Question::Report => Said::Counts(Vec::new()),
+            Question::Rule(_) => Said::Words(None),
+            _ => {
+                let mut outcomes = Outcomes::default();
+                outcomes.begin(packets.len());
+                Said::Outcomes(outcomes, Waiting::default())
+            }
+        };
+        write_said(&answer, &mut said);
         assert!(mailbox.say(&said));
     }
 }
@@ -172,7 +215,10 @@ fn in_a_process_of_its_own_a_function_does_the_same() {
         let groups: Vec<Vec<Sent>> = (0..GROUPS).map(|_| group(&town, &mut random)).collect();
         let (serial, state, _) = outcomes_in(&town, &groups, None, seed, |_| {});
         for form in [None, Some((Form::Fork, Nature::Slow)), Some((Form::Fork, Nature::Real))] {
-            let beside = outcomes_in(&town, &groups, form, seed, |rig| nursery.move_out(rig));
+            let beside = outcomes_in(&town, &groups, form, seed, |rig| {
+                nursery.move_out(rig);
+                assert_eq!(nursery.functions().len(), 3, "each has a process");
+            });
             for (beside, serial) in beside.0.iter().zip(&serial) {
                 assert_eq!(beside.2, serial.2, "{form:?} of {kinds:?}, {seed}: what is counted");
                 assert!(by_flow(&beside.0) == by_flow(&serial.0), "{form:?} of {kinds:?}, {seed}");
@@ -301,4 +347,23 @@ fn whatever_a_process_says_nothing_passes_by_it_and_nothing_breaks() {
         assert!(rig.take("D").is_empty(), "it says nothing that can be believed");
     }
     assert_eq!(failed, sent);
+}
+
+/// Whoever always has more to tell of what it remembers is dead, and is no reason that anything else waits.
+#[test]
+fn what_a_process_remembers_has_an_end() {
+    let nursery = Nursery::new("the_starter_of_the_endless_within");
+    let edge = firewall("-A FORWARD -p udp -m udp --sport 99 -j DROP");
+    let keep = |config: &mut EngineConfig| config.functions_keep = Some(Default::default());
+    let mut rig = Rig::of_engines(1, town_of(vec![edge]), keep, 512);
+    nursery.move_out(&mut rig);
+    let one = packet(&rig.town, CHAINED_PORT);
+    let began = Instant::now();
+    while told_of(&rig, &["f0"]).0 < 4 {
+        assert!(began.elapsed() < PATIENCE, "somebody waits for it");
+        std::thread::sleep(Duration::from_millis(10));
+        rig.sleep(1_500);
+        rig.send("S", &one.frame());
+        rig.nodes[AT].engines[0].take_function_state(true);
+    }
 }

@@ -79,7 +79,7 @@ fn beside_a_balancer_it_is_the_same() {
     for seed in 0..3 {
         let (serial, state, _) = outcomes(None, seed);
         let at = |end: usize| serial.iter().map(|(came, _)| came[end].len()).sum::<usize>();
-        assert!(at(1) > 50 && at(2) > 50 && at(3) > 100, "{} {} {}", at(1), at(2), at(3));
+        assert!(at(1) > 30 && at(2) > 30 && at(3) > 60, "{} {} {}", at(1), at(2), at(3));
         for form in [Form::Fork, Form::Pipeline] {
             let (lent, remembered, asked) = outcomes(Some(form), seed);
             assert!(asked > 200, "{asked} questions");

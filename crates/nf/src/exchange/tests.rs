@@ -149,9 +149,8 @@ fn whatever_is_answered_is_sound_or_no_answer() {
             Some(Said::Outcomes(outcomes, _)) => {
                 assert_eq!(outcomes.verdicts().len(), 8);
                 let frames = outcomes.generated().iter().map(|(_, made)| made.frame.clone());
-                assert!(
-                    frames.map(|frame| outcomes.bytes(frame).len()).sum::<usize>() <= bytes.len()
-                );
+                let frames: Vec<_> = frames.collect();
+                assert!(frames.iter().all(|frame| !outcomes.bytes(frame.clone()).is_empty()));
                 sound += 1;
             }
             Some(_) => sound += 1,

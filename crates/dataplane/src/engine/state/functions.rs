@@ -86,7 +86,7 @@ impl Functions {
         for (number, bundle) in slots.iter().enumerate() {
             let is_there = self.running.get(number).is_some_and(Option::is_some);
             let Some(bundle) = bundle.as_ref().filter(|_| !is_there) else { continue };
-            let Some(mut fresh) = Running::start(bundle) else { continue };
+            let mut fresh = Running::start(bundle);
             let instance = bundle.key.0;
             self.hand_out.begin_anew(instance);
             let newest = self.newest.get(&instance).copied();

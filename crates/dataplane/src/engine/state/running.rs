@@ -12,15 +12,18 @@ use crate::engine::vector::decision::Epoch;
 use catena_model::PathId;
 use catena_model::account::{FunctionCounters, MessageCounters, RuleHits};
 use catena_model::id::InstanceId;
-use catena_model::limits::FUNCTION_RULES_TOLD_MAX;
+use catena_model::limits::{FUNCTION_FLOWS_MAX, FUNCTION_RULES_TOLD_MAX};
 use catena_model::profile::Profile;
 use catena_nf::bucket::{Bucket, ICMP_ERRORS};
-use catena_nf::function::StateEntry;
+use catena_nf::function::{RuleCount, StateEntry};
 use catena_nf::outcome::Outcomes;
 use catena_nf::packet::Time;
 use catena_nf::{Function, check};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Entries that are kept for whoever takes its place, at most.
+const KEPT_MAX: usize = 4 * FUNCTION_FLOWS_MAX;
 
 /// A function that runs.
 pub(crate) struct Running {
@@ -38,6 +41,8 @@ pub(crate) struct Running {
     copied_bytes: u64,
     /// The same of those before it that have died.
     copied_before: u64,
+    /// It has not died since its value was made.
+    is_alive: bool,
     /// What it has told of what it remembers, for whoever takes its place when its process has died; none: it has no
     /// process of its own.
     kept: Option<BTreeMap<Vec<u8>, Vec<u8>>>,
@@ -48,11 +53,14 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(super) fn start(bundle: &Arc<Bundle>) -> Option<Self> {
-        Some(Self {
+    /// One without a value begins as soon as there is one.
+    pub(super) fn start(bundle: &Arc<Bundle>) -> Self {
+        let value = bundle.take();
+        Self {
+            is_alive: value.is_some(),
             bundle: Arc::clone(bundle),
             number: 0,
-            function: Seat::Here(bundle.take()?),
+            function: value.map_or_else(Seat::empty, Seat::Here),
             errors: Bucket::new(&ICMP_ERRORS),
             errors_withheld: 0,
             events: 0,
@@ -63,7 +71,7 @@ impl Running {
             kept: bundle.is_beside().then(BTreeMap::new),
             taken: None,
             way: None,
-        })
+        }
     }
 
     /// Packets come to it by this path.
@@ -94,8 +102,7 @@ impl Running {
             let function = self.name();
             tracing::error!(function, packets, "it has died, and begins anew: {why}");
             self.function.clear();
-            self.life.end(now);
-            self.copied_before += std::mem::take(&mut self.copied_bytes);
+            self.end(now);
         }
         self.begin_anew(now);
         self.is_passed()
@@ -106,13 +113,26 @@ impl Running {
         !protects(self.profile())
     }
 
+    /// It has died, which is counted once.
+    fn end(&mut self, now: Time) {
+        if std::mem::take(&mut self.is_alive) {
+            self.life.end(now);
+            self.copied_before += std::mem::take(&mut self.copied_bytes);
+        }
+    }
+
     /// One that has died begins anew, if its pause is over.
     fn begin_anew(&mut self, now: Time) {
-        if self.function.is_empty()
-            && self.life.may_begin(now)
+        if !self.function.is_empty() {
+            return;
+        }
+        // Of something else than packets and time.
+        self.end(now);
+        if self.life.may_begin(now)
             && let Some(fresh) = self.bundle.take()
         {
             self.function.replace(fresh);
+            self.is_alive = true;
             if let Some(kept) = self.kept.as_ref().filter(|kept| !kept.is_empty()) {
                 let entry = |(key, value): (&Vec<u8>, &Vec<u8>)| StateEntry {
                     key: key.clone(),
@@ -126,22 +146,24 @@ impl Running {
                     all,
                     "it remembers what it had told before it died"
                 );
+                if self.function.is_empty() {
+                    // It has died of that: the next one begins with nothing.
+                    self.kept = Some(BTreeMap::new());
+                }
             }
         }
     }
 
     /// It has told this of what it remembers.
     pub(super) fn keep(&mut self, change: &StateChange) {
-        let Some(kept) = &mut self.kept else { return };
+        let Some(kept) = self.kept.as_mut().filter(|kept| kept.len() < KEPT_MAX || change.is_whole)
+        else {
+            return;
+        };
         if change.is_whole {
             kept.clear();
         }
-        for StateEntry { key, value } in &change.entries {
-            match value {
-                Some(value) => drop(kept.insert(key.clone(), value.clone())),
-                None => drop(kept.remove(key)),
-            }
-        }
+        remember(kept, &change.entries);
     }
 
     /// A thread has stopped that was to ask it: where that has its value, another takes its place.
@@ -152,6 +174,7 @@ impl Running {
         let function = self.name();
         tracing::error!(function, "a thread does not come back from it, and it begins anew");
         self.function = self.bundle.take().map_or_else(Seat::empty, Seat::Here);
+        self.is_alive = !self.function.is_empty();
         self.life.deaths += 1;
     }
 
@@ -226,12 +249,21 @@ impl Running {
         self.errors = other.errors.clone();
         self.errors_withheld = other.errors_withheld;
         (self.events, self.life) = (other.events, other.life);
+        self.copied_before = other.copied_before + other.copied_bytes;
+        if let (Some(kept), Some(others)) = (&mut self.kept, &other.kept) {
+            kept.clone_from(others);
+        }
         self.messages = other.messages.clone();
         entries
     }
 
     /// Takes over what others know, which is then nothing to be told again. Answers how much of it.
     pub(super) fn take_over(&mut self, entries: &[StateEntry]) -> usize {
+        if let Some(kept) = self.kept.as_mut().filter(|_| self.function.is_empty()) {
+            // It begins with that.
+            remember(kept, entries);
+            return entries.len();
+        }
         let taken = self.function.with(|function| {
             let taken = function.import(entries);
             function.export(false, &mut Vec::new());
@@ -244,15 +276,17 @@ impl Running {
         let mut counts = Vec::new();
         self.function.look(|function| function.report(&mut counts));
         let hits = (0..).zip(counts).filter(|(_, count)| count.packets > 0);
-        let mut rules: Vec<RuleHits> = hits
+        let hits: Vec<(u32, RuleCount)> = hits.collect();
+        let told = hits.len().min(FUNCTION_RULES_TOLD_MAX);
+        let rules_untold = hits.len() - told;
+        let hits = hits.into_iter().take(told);
+        let rules: Vec<RuleHits> = hits
             .map(|(number, count)| RuleHits {
                 rule: self.rule(number),
                 packets: count.packets,
                 bytes: count.bytes,
             })
             .collect();
-        let rules_untold = rules.len().saturating_sub(FUNCTION_RULES_TOLD_MAX);
-        rules.truncate(FUNCTION_RULES_TOLD_MAX);
         FunctionCounters {
             instance: self.bundle.key.0,
             name: self.bundle.name.clone(),
@@ -272,5 +306,14 @@ impl Running {
     pub(crate) fn rule(&self, number: u32) -> String {
         let words = self.function.look(|function| function.rule_in_words(number)).flatten();
         words.unwrap_or_else(|| format!("rule {number}"))
+    }
+}
+
+fn remember(kept: &mut BTreeMap<Vec<u8>, Vec<u8>>, entries: &[StateEntry]) {
+    for StateEntry { key, value } in entries {
+        match value {
+            Some(value) => drop(kept.insert(key.clone(), value.clone())),
+            None => drop(kept.remove(key)),
+        }
     }
 }

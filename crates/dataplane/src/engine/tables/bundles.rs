@@ -54,6 +54,18 @@ impl Made {
         }
     }
 
+    fn prepare(&self, engines: usize, name: &str) {
+        while self.ready().len() < engines {
+            match self.value() {
+                Ok(value) => self.ready().push(value),
+                Err(why) => {
+                    tracing::error!(function = name, "it cannot be made yet: {why}");
+                    return;
+                }
+            }
+        }
+    }
+
     fn ready(&self) -> MutexGuard<'_, Vec<Box<dyn Function>>> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,11 +99,11 @@ impl Bundle {
         let first = registry::make(&made.configuration, &made.surroundings);
         let first = first.map_err(|error| error.to_string())?;
         let profile = *first.function.profile();
-        let value = match made.makers.is_some() && made.configuration.is_beside {
-            true => made.value()?,
-            false => first.function,
-        };
-        made.ready().push(value);
+        match made.makers.is_some() && made.configuration.is_beside {
+            // One that cannot be started yet is no reason to refuse all others: it is tried again.
+            true => made.prepare(1, name),
+            false => made.ready().push(first.function),
+        }
         let collector = first.collector.map(Arc::from);
         Ok(Self { key, name: name.to_owned(), profile, collector, made })
     }
@@ -106,11 +118,7 @@ impl Bundle {
         if self.made.is_prepared.swap(true, Ordering::Relaxed) {
             return;
         }
-        let mut ready = self.made.ready();
-        while ready.len() < engines {
-            let Ok(value) = self.made.value() else { return };
-            ready.push(value);
-        }
+        self.made.prepare(engines, &self.name);
     }
 
     /// A value of its own for an engine; none: there is none yet, or it cannot be made.
