@@ -6,7 +6,7 @@ use super::problem::Problem;
 use super::view::View;
 use crate::auth::Refusal;
 use crate::northbound::app::App;
-use crate::northbound::packing;
+use crate::northbound::packing::{self, Placing};
 use crate::northbound::rule_sets::{self, Refusal as Refused};
 use crate::northbound::templates::{self, Checked, Turn};
 use crate::reconcile::settle;
@@ -191,7 +191,7 @@ async fn change(
     let (app, sees_hosts): (&App, bool) = (&view.app, view.identity.sees_all());
     let before = app.situation.borrow().blueprint.number;
     let (quotas, asker) = (Arc::clone(&app.quotas), view.identity.clone());
-    let (inventory, is_draft) = (Arc::clone(&app.situation.borrow().inventory), app.is_draft);
+    let (placing, is_draft) = (Placing::new(app, &asker), app.is_draft);
     let made = declare(app, move |draft| {
         let function = draft.intent().functions.get(&id).cloned().ok_or_else(Problem::gone)?;
         let hosts = function.template.as_ref().map(|template| template.on.clone());
@@ -205,10 +205,11 @@ async fn change(
         }
         rule_sets::adopt(draft, &quotas, &changed, &asker)?;
         // In a draft hosts are chosen for all of it together, when it is looked at or applied.
-        let former = (!is_draft && packing::is_placed(&changed)).then(|| draft.intent().clone());
+        let is_asked = !is_draft && packing::needs_hosts(Some(&function), &changed);
+        let former = is_asked.then(|| draft.intent().clone());
         templates::arrange(draft, &quotas, changed)?;
         if let Some(former) = former {
-            packing::place(draft, &quotas, &former, &inventory)?;
+            packing::place(draft, &former, &placing)?;
         }
         rule_sets::release(draft, &function);
         Ok(())

@@ -10,7 +10,7 @@ use crate::auth::Identity;
 use crate::declared::{Draft, differences};
 use crate::northbound::app::App;
 use crate::northbound::drafts::{Maker, NoRoom, OpenDraft};
-use crate::northbound::packing;
+use crate::northbound::packing::{self, Placing};
 use crate::northbound::quotas::DRAFT;
 use crate::reconcile::settle;
 use axum::response::Response;
@@ -87,9 +87,8 @@ async fn place(view: &View, draft: &OpenDraft) -> Result<Option<Packing>, Proble
     if !packing::is_asked(&former, &draft.declared.snapshot().intent) {
         return Ok(None);
     }
-    let inventory = Arc::clone(&view.app.situation.borrow().inventory);
-    let quotas = Arc::clone(&view.app.quotas);
-    let edit = move |open: &mut Draft| packing::place(open, &quotas, &former, &inventory);
+    let placing = Placing::new(&view.app, &view.identity);
+    let edit = move |open: &mut Draft| packing::place(open, &former, &placing);
     let placed = draft.declared.change(move |open| edit(open).map_err(Problem::from)).await;
     placed.map(|(told, _)| Some(told))
 }

@@ -92,7 +92,9 @@ async fn create(
         for (collection, given) in &lines {
             // What a line that fails has written already must not stay.
             let before = draft.clone();
-            let edit = &mut Edit { draft, identity: &identity, overlap, quotas: &quotas };
+            // A search for hosts at each line would take too long.
+            let (quotas, placing) = (&quotas, None);
+            let edit = &mut Edit { draft, identity: &identity, overlap, quotas, placing };
             let one = make(*collection, edit, given);
             if one.is_err() {
                 *draft = before;

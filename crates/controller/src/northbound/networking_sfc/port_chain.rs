@@ -8,9 +8,12 @@ use super::attributes::{
 };
 use super::collection::{Collection, Shown, shown};
 use super::errors::ApiError;
+use super::port::made::PortRefusal;
 use super::scope::{Edit, Labels, Scope, View};
 use super::{flow_classifier, port_pair, port_pair_group, uses, values};
 use crate::config::Overlap;
+use crate::northbound::packing;
+use crate::northbound::templates::Refusal;
 use catena_model::ProjectId;
 use catena_model::id::{ChainId, FunctionId, RuleId};
 use catena_model::resource::{Chain, Encapsulation};
@@ -95,7 +98,7 @@ impl Collection for PortChains {
         apply(edit, &mut chain, given)?;
         chain.number = allocate(edit.draft.intent(), given.number("chain_id").unwrap_or_default())?;
         let id = chain.id.0;
-        edit.draft.put(chain)?;
+        put(edit, chain)?;
         Ok(id)
     }
 
@@ -106,7 +109,7 @@ impl Collection for PortChains {
         }
         given.relabel(&mut chain.label);
         apply(edit, &mut chain, given)?;
-        Ok(edit.draft.put(chain)?)
+        put(edit, chain)
     }
 
     fn delete(&self, edit: &mut Edit<'_>, id: Uuid) -> Result<(), ApiError> {
@@ -128,6 +131,27 @@ impl Collection for PortChains {
     fn receipts(&self, receipts: &[Receipt]) -> Option<(&'static str, Value)> {
         Some(("receipt", json!(receipts.first())))
     }
+}
+
+/// Puts it into the draft, with hosts for those of its functions that ask for some beside their neighbours.
+fn put(edit: &mut Edit<'_>, chain: Chain) -> Result<(), ApiError> {
+    let intent = edit.draft.intent();
+    let placing = edit.placing.filter(|_| packing::joins(intent, intent, &chain));
+    let former = placing.map(|_| intent.clone());
+    edit.draft.put(chain)?;
+    let (Some(placing), Some(former)) = (placing, former) else { return Ok(()) };
+    packing::place(edit.draft, &former, placing).map(drop).map_err(|refusal| match refusal {
+        Refusal::Store(error) => error.into(),
+        Refusal::NoHost(why) | Refusal::InUse(why) | Refusal::Template(why) => {
+            ApiError::conflict("NoHostForInstances", why)
+        }
+        Refusal::Port(PortRefusal::Addresses(why)) => {
+            ApiError::conflict("IpAddressGenerationFailure", why)
+        }
+        Refusal::Port(PortRefusal::Quota(kind)) => {
+            ApiError::conflict("OverQuota", format!("Quota exceeded for resources: ['{kind}']."))
+        }
+    })
 }
 
 pub(super) fn not_found(id: &str) -> ApiError {

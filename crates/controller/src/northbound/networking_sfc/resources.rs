@@ -13,6 +13,7 @@ use crate::declared::{Draft, Snapshot};
 use crate::northbound::answers::{JSON, json};
 use crate::northbound::app::App;
 use crate::northbound::call::{Asked, Call};
+use crate::northbound::packing::Placing;
 use crate::reconcile::settle;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -49,8 +50,11 @@ pub(super) async fn create(kind: &Kind, asked: Asked) -> Result<Response, ApiErr
     let collection = kind.collection;
     let given = judge(collection, Verb::Create, &call, &identity)?;
     let (editor, overlap, quotas) = (identity.clone(), app.overlap, Arc::clone(&app.quotas));
+    let placing = placing(&app, &identity);
     let edit = move |draft: &mut Draft| {
-        make(collection, &mut Edit { draft, identity: &editor, overlap, quotas: &quotas }, &given)
+        let (quotas, placing) = (&quotas, placing.as_ref());
+        let edit = &mut Edit { draft, identity: &editor, overlap, quotas, placing };
+        make(collection, edit, &given)
     };
     let (id, snapshot) = app.declared.change(edit).await?;
     if collection.waits() {
@@ -82,8 +86,10 @@ pub(super) async fn update(kind: &Kind, asked: Asked) -> Result<Response, ApiErr
     let given = judge(collection, Verb::Update, &call, &identity)?;
     let before = app.situation.borrow().blueprint.number;
     let (editor, overlap, quotas) = (identity.clone(), app.overlap, Arc::clone(&app.quotas));
+    let placing = placing(&app, &identity);
     let edit = move |draft: &mut Draft| {
-        let edit = &mut Edit { draft, identity: &editor, overlap, quotas: &quotas };
+        let (quotas, placing) = (&quotas, placing.as_ref());
+        let edit = &mut Edit { draft, identity: &editor, overlap, quotas, placing };
         collection.update(edit, id, &given)
     };
     let ((), snapshot) = app.declared.change(edit).await?;
@@ -105,7 +111,8 @@ pub(super) async fn delete(kind: &Kind, asked: Asked) -> Result<Response, ApiErr
     let edit = move |draft: &mut Draft| {
         let chains =
             if collection.waits() { collection.chains(draft.intent(), id) } else { Vec::new() };
-        let edit = &mut Edit { draft, identity: &identity, overlap, quotas: &quotas };
+        let quotas = &quotas;
+        let edit = &mut Edit { draft, identity: &identity, overlap, quotas, placing: None };
         collection.delete(edit, id)?;
         Ok::<_, ApiError>(chains)
     };
@@ -119,6 +126,11 @@ pub(super) async fn delete(kind: &Kind, asked: Asked) -> Result<Response, ApiErr
         settle::withdrawn(&mut situation, snapshot.revision, chain, deadline).await;
     }
     Ok(nothing())
+}
+
+/// For chains whose functions ask for hosts. In a draft these are chosen for all of it together.
+fn placing(app: &App, asker: &Identity) -> Option<Placing> {
+    (!app.is_draft).then(|| Placing::new(app, asker))
 }
 
 /// The identity in the path, in the one way that it is written.

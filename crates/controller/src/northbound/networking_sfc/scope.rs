@@ -6,6 +6,7 @@ use super::errors::ApiError;
 use crate::auth::Identity;
 use crate::config::Overlap;
 use crate::declared::{Draft, Stamps};
+use crate::northbound::packing::Placing;
 use crate::northbound::quotas::Quotas;
 use crate::reconcile::Situation;
 use crate::reconcile::receipts::Receipts;
@@ -117,6 +118,8 @@ pub(super) struct Edit<'a> {
     pub(super) identity: &'a Identity,
     pub(super) overlap: Overlap,
     pub(super) quotas: &'a Quotas,
+    /// None: hosts are chosen later, for all changes together.
+    pub(super) placing: Option<&'a Placing>,
 }
 
 impl Edit<'_> {

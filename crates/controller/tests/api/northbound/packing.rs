@@ -1,22 +1,9 @@
 //! Instances that no `on` names hosts for: where they go by what nodes say of themselves, and what has no room.
 
 use super::bundled::{house, list};
-use crate::support::agent::{FakeAgent, State};
+use crate::support::agent::FakeAgent;
 use crate::support::{Controller, eventually, open};
-use catena_model::capacity::{Capacity, NumaNode};
 use serde_json::{Value, json};
-
-fn agent(controller: &Controller, number: u8, numa: &[(u64, u64)]) -> FakeAgent {
-    let numa = (0..).zip(numa).map(|(number, (cores, memory_mib))| NumaNode {
-        number,
-        cpu_milli: cores * 1_000,
-        memory_mib: *memory_mib,
-    });
-    let capacity = Capacity { numa: numa.collect(), link_mbit: None };
-    let state = State { capacity, ..State::default() };
-    let name = format!("host{number}");
-    FakeAgent::connect_running(&controller.data, &name, number, controller.southbound, state)
-}
 
 fn template(instances: u32, cpu_milli: u32, more: &Value) -> Value {
     let mut template = json!({
@@ -42,9 +29,9 @@ fn begin(controller: &Controller) -> [FakeAgent; 3] {
         controller.create("/v2.0/sfc/port_pair_groups", &json!({"name": name}));
     }
     let agents = [
-        agent(controller, 1, &[(1, 512), (1, 512)]),
-        agent(controller, 2, &[(1, 256)]),
-        agent(controller, 3, &[]),
+        FakeAgent::with_room(controller, 1, &[(1, 512), (1, 512)]),
+        FakeAgent::with_room(controller, 2, &[(1, 256)]),
+        FakeAgent::with_room(controller, 3, &[]),
     ];
     eventually("all are there", || {
         let nodes = controller.get("/v1/nodes");
@@ -180,6 +167,48 @@ fn who_has_the_lowest_priority_goes_without_where_there_is_no_room_for_all() {
     assert_eq!(hosts(&controller, "batch"), json!({"batch": "host2"}));
     let (status, problem) = put(&controller, "huge", &template(1, 900, &json!({"priority": 0})));
     assert_eq!((status, &problem["instances"]), (200, &json!([])), "{problem}");
+    drop(agents);
+    controller.stop();
+}
+
+#[test]
+fn a_chain_brings_neighbours_that_must_be_near_together_or_is_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let controller = Controller::start(open(data.path()));
+    let agents = begin(&controller);
+    let near = json!({"delay_us": 0});
+    for (name, body, host) in [
+        ("huge", template(1, 1_000, &json!({})), "host1"),
+        ("edge", template(1, 900, &json!({})), "host1"),
+        ("more", template(1, 900, &near), "host2"),
+    ] {
+        assert_eq!(put(&controller, name, &body).1["hosts"], json!({ name: host }));
+    }
+    assert_eq!(put(&controller, "huge", &json!({})).0, 200);
+    let group = |name: &str| controller.get(&format!("/v1/functions/{name}"))["id"].clone();
+    let chain = |names: [&str; 2]| json!({"port_chain": {"name": names.join("-"), "port_pair_groups": names.map(group)}});
+    let (_, draft) = controller.call("POST", "/v1/plan", Some(&json!({})));
+    let path = format!("/v1/plan/{}", draft["draft"].as_str().unwrap());
+    let (http, url) = controller.raw();
+    let request = http.post(format!("{url}/v2.0/sfc/port_chains")).json(&chain(["edge", "more"]));
+    let request = request.header("Catena-Draft", draft["draft"].as_str().unwrap());
+    assert_eq!(request.send().unwrap().status(), 201);
+    let plan = controller.get(&path);
+    let places = plan["packing"]["instances"].as_array().unwrap_or_else(|| panic!("{plan}"));
+    let moved = places.iter().find(|one| one["instance"] == "more").unwrap();
+    assert_eq!((&moved["former"], &moved["host"]), (&json!("host2"), &json!("host1")));
+    assert_eq!(hosts(&controller, "more"), json!({"more": "host2"}), "a plan changes nothing");
+
+    // The same without a draft; then a neighbour for which there is no room beside both.
+    let create = |names| controller.call("POST", "/v2.0/sfc/port_chains", Some(&chain(names)));
+    assert_eq!(create(["edge", "more"]).0, 201);
+    assert_eq!(hosts(&controller, "more"), json!({"more": "host1"}));
+    assert_eq!(put(&controller, "huge", &template(1, 900, &json!({}))).0, 200);
+    let (status, refused) = create(["huge", "more"]);
+    assert!(status == 409 && refused.to_string().contains("there is no host for"), "{refused}");
+    assert_eq!(hosts(&controller, "more"), json!({"more": "host1"}));
+    // Where nothing has a bound, chains go over whatever is there.
+    assert_eq!(create(["huge", "edge"]).0, 201);
     drop(agents);
     controller.stop();
 }

@@ -1,7 +1,8 @@
 //! An agent without a node: it dials over mutual TLS, takes programs, binds every port it is told
 //! of and acknowledges, as far as the test lets it.
 
-use catena_model::capacity::Capacity;
+use super::Controller;
+use catena_model::capacity::{Capacity, NumaNode};
 use catena_model::entry::{Entries, Program, ProgramVersion};
 use catena_model::id::PortId;
 use catena_model::instance::{InstanceSpec, InstanceState};
@@ -133,6 +134,19 @@ impl FakeAgent {
     /// Connects as a node that runs no program yet; its underlay address ends in `host`.
     pub fn connect(data: &Path, node: &str, host: u8, to: SocketAddr) -> Self {
         Self::connect_running(data, node, host, to, State::default())
+    }
+
+    /// Connects as the node of a host with these NUMA nodes: cores, and MiB.
+    pub fn with_room(controller: &Controller, number: u8, numa: &[(u64, u64)]) -> Self {
+        let numa = (0..).zip(numa).map(|(number, (cores, memory_mib))| NumaNode {
+            number,
+            cpu_milli: cores * 1_000,
+            memory_mib: *memory_mib,
+        });
+        let capacity = Capacity { numa: numa.collect(), link_mbit: None };
+        let state = State { capacity, ..State::default() };
+        let name = format!("host{number}");
+        Self::connect_running(&controller.data, &name, number, controller.southbound, state)
     }
 
     /// Connects as a node in this state.

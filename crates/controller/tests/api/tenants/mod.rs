@@ -5,5 +5,6 @@ mod ends;
 mod keystone;
 mod matrix;
 mod numbers;
+mod placing;
 mod references;
 mod tokens;
