@@ -26,10 +26,10 @@ use std::collections::BTreeMap;
 
 /// Instances of which every choice of hosts is looked at, if that does not take too long.
 pub const SEARCHED_INSTANCES_MAX: usize = 64;
-/// Hosts that are looked at, one for one instance, in one search.
-const LOOKS_MAX: usize = 200_000;
-/// And in all searches of one question: about a second.
-const LOOKS_OF_ALL_MAX: usize = 2_000_000;
+/// Steps of one search: what a look at a host costs, with many hosts and neighbours more than with few.
+const STEPS_MAX: usize = 4_000_000;
+/// And of all searches of one question.
+const STEPS_OF_ALL_MAX: usize = 40_000_000;
 
 /// A host, with what it has.
 #[derive(Clone, Debug)]
@@ -130,7 +130,7 @@ struct Answer {
 /// Places all, or as many as there is room for, those of higher priority first.
 fn solve(problem: &Problem) -> Answer {
     let ranked = problem.by_rank();
-    let mut searches = Searches { problem, looks: LOOKS_OF_ALL_MAX, is_sure: true };
+    let mut searches = Searches { problem, steps: STEPS_OF_ALL_MAX, is_sure: true };
     let (kept, known, mut misfits) = match searches.any(&ranked) {
         Some(seats) => (ranked, seats, Vec::new()),
         None => searches.keep(&ranked),
@@ -160,16 +160,16 @@ fn solve(problem: &Problem) -> Answer {
     }
 }
 
-/// Searches that share their looks.
+/// Searches that share their steps.
 struct Searches<'p> {
     problem: &'p Problem,
-    looks: usize,
+    steps: usize,
     is_sure: bool,
 }
 
 impl<'p> Searches<'p> {
     fn budget(&self) -> usize {
-        self.looks.min(LOOKS_MAX)
+        self.steps.min(STEPS_MAX)
     }
 
     /// Hosts for all of these, whichever.
@@ -177,7 +177,7 @@ impl<'p> Searches<'p> {
         let budget = self.budget();
         let mut search = Search::new(self.problem, items, budget);
         let found = search.any();
-        self.looks -= budget - search.looks;
+        self.steps -= budget - search.steps;
         self.is_sure &= found.is_some() || search.is_whole;
         found.map(|found| found.seats)
     }
@@ -190,8 +190,9 @@ impl<'p> Searches<'p> {
             if !state.seat(item) {
                 let more: Vec<usize> = kept.iter().copied().chain([item]).collect();
                 // Of many, what is kept is not placed anew for each that does not fit beside it.
-                self.is_sure &= more.len() <= SEARCHED_INSTANCES_MAX;
-                let found = (more.len() <= SEARCHED_INSTANCES_MAX).then(|| self.any(&more));
+                let is_searched = more.len() <= SEARCHED_INSTANCES_MAX && self.steps > 0;
+                self.is_sure &= is_searched;
+                let found = is_searched.then(|| self.any(&more));
                 let Some(seats) = found.flatten() else {
                     misfits.push(Misfit { item, obstacles: state.obstacles(item) });
                     continue;

@@ -7,6 +7,9 @@ use super::{End, Host, Item, Problem, SEARCHED_INSTANCES_MAX};
 use catena_model::capacity::Room;
 use std::cmp::Reverse;
 
+/// What it costs to see whether a host has room for an instance without neighbours.
+const TRY_STEPS: usize = 8;
+
 /// Where instances go, and what that costs.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
@@ -29,7 +32,10 @@ pub(super) struct Search<'p> {
     largest: [Vec<usize>; 2],
     best: Option<Found>,
     is_any_enough: bool,
-    pub(super) looks: usize,
+    /// Of each item: what it costs to see whether a host has room for it.
+    tries: Vec<usize>,
+    /// What may be done yet.
+    pub(super) steps: usize,
     /// Has every choice been looked at?
     pub(super) is_whole: bool,
 }
@@ -45,8 +51,10 @@ struct Choice {
 }
 
 impl<'p> Search<'p> {
-    pub(super) fn new(problem: &'p Problem, items: &[usize], looks: usize) -> Self {
+    pub(super) fn new(problem: &'p Problem, items: &[usize], steps: usize) -> Self {
         let state = State::new(problem);
+        let legs = problem.legs_by_item();
+        let hosts = problem.hosts.len();
         let mut search = Self {
             problem,
             order: Vec::new(),
@@ -57,7 +65,9 @@ impl<'p> Search<'p> {
             state,
             best: None,
             is_any_enough: false,
-            looks,
+            tries: legs.iter().map(|legs| TRY_STEPS + legs.len()).collect(),
+            // Hosts are held against one another.
+            steps: steps.saturating_sub(hosts * hosts),
             is_whole: false,
         };
         search.arrange(items, |needs, most| {
@@ -166,7 +176,7 @@ impl<'p> Search<'p> {
             if self.is_worse(least) {
                 continue;
             }
-            if self.looks == 0 {
+            if self.steps == 0 {
                 self.is_whole = false;
                 return;
             }
@@ -186,7 +196,15 @@ impl<'p> Search<'p> {
     fn choices(&mut self, place: usize, from: usize, is_bounded: bool) -> Vec<Choice> {
         let item = self.order[place];
         let mut choices = Vec::new();
+        // What is behind it is held against each host by both measures.
+        let behind = if is_bounded { 2 * self.kinds.len() } else { 0 };
+        let look = self.tries[item] + behind;
         for host in from..self.kinds.len() {
+            if is_bounded && self.steps == 0 {
+                self.is_whole = false;
+                break;
+            }
+            self.steps = self.steps.saturating_sub(1);
             let is_new = self.kinds[host] == host
                 || self.state.is_touched(host)
                 || (self.kinds[host]..host).all(|like| {
@@ -195,7 +213,7 @@ impl<'p> Search<'p> {
             if !is_new {
                 continue;
             }
-            self.looks = self.looks.saturating_sub(1);
+            self.steps = self.steps.saturating_sub(look);
             let is_open = self.state.is_open(host);
             let Ok(taken) = self.state.put(item, host) else { continue };
             let further =

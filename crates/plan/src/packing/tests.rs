@@ -226,6 +226,38 @@ fn instances_go_to_the_fewest_hosts_and_where_memory_and_processors_are_near_eac
     assert_eq!(spans, [false, false, true]);
 }
 
+/// So many hosts that are all different, and instances of which none has memory for four.
+fn crowd(hosts: u64, instances: u64) -> Problem {
+    let sizes: Vec<[(u64, u64); 1]> =
+        (0..hosts).map(|number| [(2_000 + 50 * number, 5_000 - number)]).collect();
+    let hosts: Vec<&[(u64, u64)]> = sizes.iter().map(|numa| &numa[..]).collect();
+    let needs: Vec<(u64, u64)> =
+        (0..instances).map(|number| (450 + 13 * number, 1_300 + 29 * (number % 17))).collect();
+    problem(&hosts, &needs)
+}
+
+#[test]
+fn a_search_ends_after_so_many_steps_and_takes_more_of_them_where_there_are_more_hosts() {
+    let steps_per_look = |hosts: u64| {
+        let problem = crowd(hosts, 1);
+        let mut search = Search::new(&problem, &[0], STEPS_MAX);
+        let before = search.steps;
+        search.best().unwrap();
+        (before - search.steps) as u64 / hosts
+    };
+    let [few, many] = [4, 400].map(steps_per_look);
+    assert!(many > 10 * few, "{few} and {many}");
+    for hosts in [30, 600] {
+        let problem = crowd(hosts, 60);
+        let items: Vec<usize> = (0..60).collect();
+        let mut search = Search::new(&problem, &items, STEPS_MAX);
+        assert!(search.best().is_some());
+        assert_eq!((search.steps, search.is_whole), (0, false), "{hosts} hosts");
+        let again = Search::new(&problem, &items, STEPS_MAX).best().unwrap();
+        assert_eq!(again.seats, search.best().unwrap().seats);
+    }
+}
+
 #[test]
 fn what_runs_stays_and_moves_only_where_it_has_no_room_any_more() {
     let hosts: [&[(u64, u64)]; 2] = [&[(1_000, 100)]; 2];
