@@ -1,6 +1,6 @@
-//! The paper's enterprise chain, an ids of 500 rules beside a monitor, then a firewall and a nat: how much sooner bursts
-//! are through where threads ask the first two side by side, what that takes of processors, and how near the node's own
-//! reckoning comes.
+//! The paper's enterprise chain, an ids of 500 rules beside a monitor, then a firewall and a nat: how much sooner
+//! bursts are through where threads ask the first two side by side, what that takes of processors, and how near the
+//! node's own reckoning comes.
 
 use super::price::{configuration, file};
 use super::serving::{Measured, exponential};

@@ -1,6 +1,6 @@
-//! Two processes that speak by turns: one asks, the other answers, each by memory that the other only reads, with a bell
-//! for each and a socket whose end says that the other process is gone. Knows numbers of messages and patience; refuses
-//! to know what is said.
+//! Two processes that speak by turns: one asks, the other answers, each by memory that the other only reads, with a
+//! bell for each and a socket whose end says that the other process is gone. Knows numbers of messages and
+//! patience; refuses to know what is said.
 
 use crate::error::IoError;
 use crate::passed::{receive_with_fds, send_with_fds};

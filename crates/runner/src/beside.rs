@@ -1,5 +1,5 @@
-//! A function in a process of its own, beside the data plane that asks it: from its first question to the end of whoever
-//! asks. Knows the walls around it; refuses to know what the function does with packets.
+//! A function in a process of its own, beside the data plane that asks it: from its first question to the end of
+//! whoever asks. Knows the walls around it; refuses to know what the function does with packets.
 
 use crate::error::RunError;
 use crate::sandbox::{confine_calls, wall_off};

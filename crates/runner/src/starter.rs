@@ -1,6 +1,6 @@
-//! Who starts processes for functions beside a data plane, which itself may start nothing any more: one for each `s` that
-//! comes over a socket, with its mailbox sent back; ends those that `k` names, and all of them with the socket. Refuses
-//! to know what they run.
+//! Who starts processes for functions beside a data plane, which itself may start nothing any more: one for each
+//! `s` that comes over a socket, with its mailbox sent back; ends those that `k` names, and all of them with the
+//! socket. Refuses to know what they run.
 
 use crate::error::RunError;
 use catena_io::{IoError, MailboxParts, receive_with_fds, send_with_fds};

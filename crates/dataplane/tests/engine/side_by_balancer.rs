@@ -1,5 +1,5 @@
-//! A balancer with others at its hop that threads are asked for: connections go to the same servers, and back, as where the
-//! engine asks one after the other.
+//! A balancer with others at its hop that threads are asked for: connections go to the same servers, and back, as where
+//! the engine asks one after the other.
 
 use crate::frames::flow;
 use crate::inside_balancer::{CLIENT, SERVERS, VIRTUAL, segment, town};

@@ -1,3 +1,4 @@
+//! Questions and answers by their bytes: what is said is what is heard, and whatever else comes is nothing.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
