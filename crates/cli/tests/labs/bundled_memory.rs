@@ -102,6 +102,11 @@ fn a_connection_outlives_the_process_of_the_firewall_that_knows_it() {
             });
             talk(&mut near, &mut far);
         }
+        wait_for("the chain to say so", || {
+            let told = house.tell(&["chain", "show", "guarded"]);
+            let is_said = told.contains("of function 'edge' has died 2 times since");
+            if is_said && told.contains("degraded") { Ok(()) } else { Err(told) }
+        });
         let told = house.tell(&["function", "show", "edge"]);
         assert!(told.contains("died 2 times and began anew"), "{told}");
         assert!(told.contains("bytes of packets copied to its process"), "{told}");

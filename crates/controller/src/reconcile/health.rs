@@ -2,6 +2,7 @@
 //! which machines send past the paths, and says what that means for a chain. Knows what was declared
 //! for that case; the nodes act on it by themselves, long before.
 
+use super::lives::{Deaths, Lives};
 use super::{News, Signals, Situation};
 use crate::error::ControllerError;
 use crate::southbound::collector::Collector;
@@ -26,6 +27,8 @@ const ASKING_SHARE: u32 = 20;
 pub(crate) struct Findings {
     /// The instances that their nodes found dead.
     pub(crate) dead: BTreeSet<InstanceId>,
+    /// Those that data planes ask, and that have died and begun anew of late.
+    died: BTreeMap<InstanceId, Deaths>,
     /// What the counters say of functions; moments are times since the watch began.
     observed: Observed<Duration>,
     /// When that was, in seconds since 1970.
@@ -52,7 +55,7 @@ pub(crate) async fn watch(
     let ended = || ControllerError::Ended("health watch");
     let mut rewriting = BTreeSet::new();
     let mut dead: BTreeMap<NodeName, BTreeSet<InstanceId>> = BTreeMap::new();
-    let mut functions = FunctionWatch::default();
+    let (mut functions, mut lives) = (FunctionWatch::default(), Lives::default());
     let (start, began_s) = (Instant::now(), wall_clock::now());
     loop {
         let (blueprint, has_chains) = {
@@ -69,6 +72,7 @@ pub(crate) async fn watch(
                 }
             }
             findings.observed = functions.look(&blueprint, &counters, start.elapsed());
+            findings.died = lives.look(&counters, start.elapsed());
             learn_deaths(counters, &mut dead);
             findings.dead = dead.values().flatten().copied().collect();
         } else {
@@ -105,6 +109,7 @@ pub(crate) fn complaint(intent: &Intent, found: &Findings, chain: ChainId) -> Op
     let mut complaints = Vec::new();
     for function in functions(intent, chain) {
         complaints.extend(deaths(intent, &found.dead, function));
+        complaints.extend(begun_anew(intent, found, function));
         complaints.extend(strays(intent, found, function));
     }
     (!complaints.is_empty()).then(|| complaints.join("; "))
@@ -139,6 +144,22 @@ fn deaths(intent: &Intent, dead: &BTreeSet<InstanceId>, function: &ServiceFuncti
         format!("instance '{name}' of function '{function}' is dead: {treatment}")
     };
     function.instances.iter().filter(|instance| dead.contains(*instance)).map(told).collect()
+}
+
+/// The instances of a function that have died of what they were asked.
+fn begun_anew(intent: &Intent, found: &Findings, function: &ServiceFunction) -> Vec<String> {
+    let died = function.instances.iter().filter_map(|id| Some((id, found.died.get(id)?)));
+    let told = |(id, deaths): (&InstanceId, &Deaths)| {
+        let name = intent.instances.get(id).map(|instance| instance.label.name.as_str());
+        let (name, function) = (name.unwrap_or("?"), &function.label.name);
+        let (count, since) = (deaths.count, found.moment(deaths.since));
+        let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
+        format!(
+            "instance '{name}' of function '{function}' has died {times} since {since} and begun anew; the log of its \
+             data plane says of what"
+        )
+    };
+    died.map(told).collect()
 }
 
 /// The ports by which the machines of a function send past its paths.

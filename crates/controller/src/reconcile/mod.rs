@@ -7,6 +7,7 @@ pub(crate) mod drain;
 pub(crate) mod health;
 pub(crate) mod instances;
 mod ledger_store;
+mod lives;
 mod planner;
 pub(crate) mod receipts;
 pub(crate) mod settle;

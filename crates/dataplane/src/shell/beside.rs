@@ -130,9 +130,7 @@ impl Line {
             None => Err("its process writes what is no answer".to_owned()),
         }
     }
-}
 
-impl Line {
     /// The same, on account of its grace: whoever is late again and again is as one who does not answer.
     fn put_soon(&mut self, question: &Question, packets: &[Packet<'_>]) -> Result<Said, String> {
         let began = Instant::now();
