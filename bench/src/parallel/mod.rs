@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
     if is_asked("price") {
         price::census(&mut notes)?;
         price::fork_join(samples, &mut notes)?;
-        price::apart_hop(samples, folder, &mut notes)?;
+        price::apart_hop(samples, &mut notes)?;
         price::penalty(samples.max(15), if options.quick { 4_096 } else { 32_768 }, &mut notes)?;
     }
     if is_asked("enterprise") {

@@ -12,7 +12,6 @@ use catena_model::parallelism::{PacketCopy, Verdict, judge};
 use catena_nf::random::Random;
 use catena_nf::registry::{self, KINDS, Surroundings};
 use serde_json::json;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -171,9 +170,11 @@ pub(super) fn fork_join(samples: usize, notes: &mut Notes) -> Measured<()> {
 }
 
 /// How much longer a packet takes through a function that does next to nothing where that has a process of its own.
-pub(super) fn apart_hop(samples: usize, root: &Path, notes: &mut Notes) -> Measured<()> {
+pub(super) fn apart_hop(samples: usize, notes: &mut Notes) -> Measured<()> {
     const PACKETS: u64 = 2_000;
-    let program = crate::servers::program(root);
+    let me = std::env::current_exe().map_err(|error| wrong("this program", &error))?;
+    // It is built beside this one.
+    let program = me.with_file_name("catena");
     let arguments = ["nf", "starter"].map(Into::into).into();
     let starter = StarterProgram { program, arguments };
     let makers = FunctionMakers::embedded(&starter).map_err(|error| wrong("processes", &error))?;
