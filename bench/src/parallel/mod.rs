@@ -58,7 +58,7 @@ const ABOUT: &str = "Packets of 64 bytes through functions at one hop of the rea
     read anew; class_lookup_ns: the first rule of a header, by the firewall that runs and by a look at each rule. \
     Where goals are missed, and why. redundancy_10k_ms: four tenths of the time go into finding nodes of diagrams in \
     tables that no cache holds, a quarter into telling packets in words. one_rule_ms: ranges of all rules are read \
-    and sorted for each question. class_lookup_ns: the firewall lists all rules that a packet meets.";
+    for each question. class_lookup_ns: the firewall lists all rules that a packet meets.";
 
 /// Measures, writes the results and prints them.
 pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
