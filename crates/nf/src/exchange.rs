@@ -12,6 +12,7 @@ use catena_model::limits::{FUNCTION_FLOWS_MAX, FUNCTION_RULES_MAX};
 use catena_wire::field::UpperChecksum;
 use catena_wire::frame::FrameView;
 use serde::{Deserialize, Serialize};
+use std::any::Any;
 
 #[cfg(test)]
 mod tests;
@@ -180,6 +181,14 @@ pub fn answer(function: &mut dyn Function, question: Question, packets: &[Packet
         Question::Rule(number) => return Said::Words(function.rule_in_words(number)),
     }
     Said::Outcomes(outcomes, function.waiting())
+}
+
+/// What a function has died of, by what it said when it panicked.
+#[must_use]
+pub fn panic_in_words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "it panicked without a word".to_owned())
 }
 
 fn extend(into: &mut Vec<u8>, what: &impl Serialize) {

@@ -6,10 +6,9 @@ use crate::sandbox::{confine_calls, wall_off};
 use catena_io::{Mailbox, Unheard};
 use catena_model::bundle::Configuration;
 use catena_nf::Function;
-use catena_nf::exchange::{Question, Said, answer, read_question, write_said};
+use catena_nf::exchange::{Question, Said, answer, panic_in_words, read_question, write_said};
 use catena_nf::registry::{self, Surroundings};
 use rustix::process::Signal;
-use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -49,7 +48,7 @@ fn serve(mut mailbox: Mailbox) {
             (Some((question, packets)), Some(function)) => {
                 let asked = AssertUnwindSafe(|| answer(&mut **function, question, &packets));
                 // Its last words: after them, whoever asks ends it.
-                catch_unwind(asked).unwrap_or_else(|panic| Said::Refused(in_words(&*panic)))
+                catch_unwind(asked).unwrap_or_else(|panic| Said::Refused(panic_in_words(&*panic)))
             }
         };
         write_said(&answer, &mut said);
@@ -61,12 +60,6 @@ fn serve(mut mailbox: Mailbox) {
             }
         }
     }
-}
-
-fn in_words(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "it panicked without a word".to_owned())
 }
 
 fn make(

@@ -4,6 +4,7 @@
 
 use crate::error::RunError;
 use catena_io::{IoError, MailboxParts, receive_with_fds, send_with_fds};
+use catena_model::limits::{NODE_FUNCTIONS_MAX, NODE_WORKERS_MAX};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ use std::process::{Child, Command, Stdio};
 /// remembered. Only pages that are written to take memory.
 const QUESTION_BYTES: usize = 32 << 20;
 const ANSWER_BYTES: usize = 4 << 20;
+/// Processes at one time, at most: one for each function and worker, and as many again that take over.
+const PROCESSES_MAX: usize = 2 * NODE_FUNCTIONS_MAX * NODE_WORKERS_MAX;
 /// How often those are noticed that have ended by themselves.
 const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// Bytes of a reason, at most.
@@ -54,6 +57,9 @@ fn serve(
         let (length, _) = receive_with_fds(socket.as_fd(), &mut asked)?;
         match asked.get(..length).unwrap_or_default() {
             [] => return Ok(()),
+            [b's'] if processes.len() >= PROCESSES_MAX => {
+                refuse(socket, &format!("there are {PROCESSES_MAX} already"))?;
+            }
             [b's'] => match start(socket, program, arguments) {
                 Ok(child) => drop(processes.insert(child.id(), child)),
                 Err(why) => refuse(socket, &why.to_string())?,

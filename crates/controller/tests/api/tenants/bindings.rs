@@ -303,6 +303,10 @@ fn hosts_of_a_template_are_named_and_seen_by_whoever_operates_them_and_stay_for_
                 json!({"runs": {"bundled": "ids"}, "door": "apart"}),
                 "'door: apart' starts processes on hosts",
             ),
+            (
+                json!({"runs": {"bundled": "ids"}, "door": "beside"}),
+                "'door: beside' starts processes on hosts",
+            ),
             (json!({"runs": {"bundled": "work"}}), "'bundled: work' keeps processors"),
             (json!({"runs": {"external": "ids"}, "cpu_milli": 500}), "'cpu_milli'"),
             (json!({"runs": {"external": "ids"}, "memory_mib": 64}), "'memory_mib'"),

@@ -4,9 +4,9 @@
 use super::handoffs::Errand;
 use super::lent::Lent;
 use catena_nf::Function;
+use catena_nf::exchange::panic_in_words;
 use catena_nf::outcome::Outcomes;
 use catena_nf::packet::{Direction, Time};
-use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -130,13 +130,7 @@ pub(crate) fn bury(broken: Option<Box<dyn Function>>) {
 
 /// Calls into a function, and answers what it has died of; none: it lives.
 pub(crate) fn ask_safely(ask: impl FnOnce()) -> Option<String> {
-    catch_unwind(AssertUnwindSafe(ask)).err().map(|panic| in_words(&*panic))
-}
-
-fn in_words(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "it panicked without a word".to_owned())
+    catch_unwind(AssertUnwindSafe(ask)).err().map(|panic| panic_in_words(&*panic))
 }
 
 /// Threads that put questions, as the engine sees them.
