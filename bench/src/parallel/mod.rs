@@ -51,9 +51,9 @@ const ABOUT: &str = "Packets of 64 bytes through functions at one hop of the rea
     what one packet takes longer through two monitors that threads are asked for, one packet after the other, \
     the waking of both threads included; apart_hop_us the same of one monitor in a process of its own. Enterprise: an \
     ids of 500 patterns beside a monitor, then a firewall and a nat; bursts of 64 packets of 1,400 bytes, at random, \
-    keep serial busy for three tenths of the time; two threads forced to fork beside the same engine without any, in \
-    turns; the delay of a packet, the processor time of all threads, and how many points the node's own reckoning \
-    (fork_ns by fuse_ns) is away. Rules: iptables rules of random prefixes, protocols and ports, beside \
+    keep the slower form busy for three tenths of the time; two threads forced to fork beside the same engine \
+    without any, in turns; the delay of a packet, the processor time of all threads, and how many points the \
+    node's own reckoning (fork_ns by fuse_ns) is away. Rules: iptables rules of random prefixes, protocols and ports, beside \
     each rule held against each; read before the clock runs. one_rule_ms: a new rule against 10,000, whose ranges are \
     read anew; class_lookup_ns: the first rule of a header, by the firewall that runs and by a look at each rule. \
     Where goals are missed, and why. redundancy_10k_ms: four tenths of the time go into finding nodes of diagrams in \

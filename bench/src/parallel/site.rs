@@ -10,7 +10,9 @@ use catena_io::BufferPool;
 use catena_model::bundle::{Configuration, MemberInstance};
 use catena_model::entry::Program;
 use catena_model::id::{BlueprintNumber, InstanceId};
+use catena_model::parallelism::FormChoice;
 use catena_model::program::{ConfigurationEntry, InstanceEntry, MemberEntry};
+use catena_model::question::CounterScope;
 use catena_model::resource::Attachment;
 use catena_model::{NodeProgram, PathId};
 use std::sync::Arc;
@@ -70,7 +72,7 @@ impl Site {
         let template = Template::bare(Kind::ORDINARY, ends, Seat::Sink.mac().0, frame_bytes);
         Ok(Self {
             engine,
-            pool: BufferPool::new(BUFFERS),
+            pool: touched(template.bytes()),
             slot,
             template,
             input: Vec::new(),
@@ -109,6 +111,14 @@ impl Site {
             && self.engine.take_answers(now_ns, &mut self.pool, &mut self.output)
     }
 
+    /// What the node knows of the forms of its functions.
+    pub(super) fn choice(&self) -> Option<FormChoice> {
+        let functions = [member_id(1)].into();
+        let of = CounterScope { functions, ..CounterScope::default() };
+        let told = self.engine.counters_of(Some(&of)).functions;
+        told.iter().find_map(|one| one.choice)
+    }
+
     /// Where packets lie that have come out, with their lengths.
     pub(super) fn addresses_out(&self) -> Vec<(usize, usize)> {
         let frames = self.output.frames.iter().map(|frame| frame.buffer.bytes());
@@ -124,6 +134,17 @@ impl Site {
         }
         self.engine.settle(&mut self.output.batches);
     }
+}
+
+/// Buffers that have had such a frame each: the first one costs the kernel's time, which is not measured here.
+fn touched(frame: &[u8]) -> BufferPool {
+    let mut pool = BufferPool::new(BUFFERS);
+    let mut all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+    for mut buffer in all.drain(..) {
+        let _fits = buffer.append(frame);
+        pool.put(buffer);
+    }
+    pool
 }
 
 fn with_functions(functions: &[Configuration]) -> Result<NodeProgram, BenchError> {
@@ -155,12 +176,15 @@ fn with_functions(functions: &[Configuration]) -> Result<NodeProgram, BenchError
     Ok(program)
 }
 
+fn member_id(member: u8) -> InstanceId {
+    InstanceId(Uuid::from_u128(0x3100 + u128::from(member)))
+}
+
 /// The first one is that of the hop.
 fn instance(entry: &InstanceEntry, member: u8) -> MemberInstance {
     let InstanceEntry { id, name, ingress, egress, .. } = entry;
-    let own = InstanceId(Uuid::from_u128(0x3100 + u128::from(member)));
     MemberInstance {
-        id: if member == 0 { *id } else { own },
+        id: if member == 0 { *id } else { member_id(member) },
         name: format!("{name}-{member}"),
         ingress: *ingress,
         egress: *egress,

@@ -424,6 +424,9 @@ pub struct NodeCounters {
     /// Bundled functions of the node that somebody has asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionCounters>,
+    /// How often bundled functions of the node have died of what they were asked, of those that have.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub deaths: BTreeMap<InstanceId, u64>,
     /// What was forgotten for want of room.
     #[serde(default)]
     pub crowded: CrowdedCounters,
@@ -451,6 +454,7 @@ impl NodeCounters {
             chains: Vec::new(),
             health: Vec::new(),
             functions: Vec::new(),
+            deaths: BTreeMap::new(),
             crowded: CrowdedCounters::default(),
             setups: SetupCounters::default(),
             dataplane: DataplaneLife::default(),

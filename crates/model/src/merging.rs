@@ -27,6 +27,9 @@ impl NodeCounters {
             (one.instance, one.configuration) == (other.instance, other.configuration)
         };
         merge_lines(&mut self.functions, &other.functions, is_same, FunctionCounters::merge);
+        for (instance, count) in &other.deaths {
+            add(self.deaths.entry(*instance).or_default(), *count);
+        }
         self.crowded.merge(&other.crowded);
         self.setups.merge(&other.setups);
     }
@@ -236,6 +239,7 @@ mod tests {
             tunnels: port(0, packets).account,
             tunnels_transmitted: Volume { packets, bytes: packets },
             tunnels_ring_full: packets,
+            deaths: BTreeMap::from([(InstanceId(Uuid::nil()), packets)]),
             crowded: CrowdedCounters {
                 ports: BTreeMap::from([(PortId(Uuid::nil()), packets)]),
                 paths: BTreeMap::from([(PathId(1), packets)]),

@@ -8,7 +8,7 @@ use catena_nf::Function;
 use catena_nf::firewall::Firewall;
 use catena_nf::harness::traffic;
 use catena_nf::outcome::{Outcomes, Verdict};
-use catena_nf::packet::Packet;
+use catena_nf::packet::{Direction, Packet, Time};
 use catena_nf::random::Random;
 use catena_rules::rule_set::Families;
 use catena_rules::{ReadOptions, iptables};
@@ -62,6 +62,10 @@ fn what_keeps_meaning_is_applied_and_what_does_not_is_suggested() {
         "edge: edge.ip6tables: 2 → 1 rules; said as one: 3 with 4",
     ];
     assert_eq!(told[..2], expected, "{told:#?}");
+    let pace = told[2].strip_prefix("edge: a packet that its rules are about takes ").unwrap();
+    let (before, after) = pace.split_once(" → ").unwrap();
+    let after = after.strip_suffix(" ns in it, asked on this machine").unwrap();
+    assert!([before, after].iter().all(|ns| ns.parse::<u32>().unwrap() > 0), "{pace}");
     let suggested =
         |what: &str| told.iter().any(|line| line.starts_with("suggested, ") && line.contains(what));
     assert!(suggested("edge.iptables line 6") && suggested("10.3.0.0/16"), "{told:#?}");
@@ -71,11 +75,12 @@ fn what_keeps_meaning_is_applied_and_what_does_not_is_suggested() {
     assert!(v4.contains(&format!("\n# {again}\n")) && v4.contains("--dport 80:90"), "{v4}");
     assert!(text(&document, 1, "v6_file").contains("-s fd00::/8 -j DROP"));
     // A second time there is nothing to do.
+    let told = optimize(&mut document).unwrap();
     assert_eq!(
-        optimize(&mut document).unwrap()[..1],
-        ["edge: edge.iptables: 4 → 4 rules; not missed, and kept since \
-        they are monitored: lines 5"]
+        told[0],
+        "edge: edge.iptables: 4 → 4 rules; not missed, and kept since they are monitored: lines 5"
     );
+    assert!(told.iter().all(|line| !line.contains(" ns in it")), "{told:#?}");
 }
 
 /// Its items may be of several lines, or several of one line: none is taken out by line.
@@ -173,4 +178,24 @@ fn shortened_rules_decide_over_packets_as_the_whole_did() {
         }
     }
     assert!(gone > 50, "{gone} rules of all sets were not missed");
+}
+
+/// What is asked in turns is what rules ask for: each of these is met by a packet of its own.
+#[test]
+fn packets_of_rules_are_what_the_rules_ask_for() {
+    let text = filter(&[
+        "-A FORWARD -s 10.1.0.0/16 -d 192.0.2.7/32 -p tcp -m tcp --dport 80:89 -j DROP",
+        "-A FORWARD -s 10.2.0.0/16 -p udp -m udp --sport 53 -j DROP",
+    ]);
+    let options = ReadOptions { file: "edge.iptables".into(), ..ReadOptions::default() };
+    let set = iptables::read(&text, Families::V4, &options).unwrap();
+    let mut firewall = Firewall::new(std::slice::from_ref(&set)).unwrap();
+    let frames = pace::frames(&[set]);
+    assert_eq!(frames.len(), 1_024);
+    let mut outcomes = Outcomes::default();
+    for frame in &frames {
+        let packet = Packet::read(frame).unwrap();
+        firewall.process(Time::seconds(1), Direction::Forward, &[packet], &mut outcomes);
+        assert!(matches!(outcomes.verdicts()[0], Verdict::Drop(_)), "{frame:?}");
+    }
 }

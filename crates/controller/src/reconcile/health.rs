@@ -55,7 +55,8 @@ pub(crate) async fn watch(
     let ended = || ControllerError::Ended("health watch");
     let mut rewriting = BTreeSet::new();
     let mut dead: BTreeMap<NodeName, BTreeSet<InstanceId>> = BTreeMap::new();
-    let (mut functions, mut lives) = (FunctionWatch::default(), Lives::default());
+    let mut functions = FunctionWatch::default();
+    let mut lives = Lives::since(situations.borrow().intent.instances.keys().copied().collect());
     let (start, began_s) = (Instant::now(), wall_clock::now());
     loop {
         let (blueprint, has_chains) = {

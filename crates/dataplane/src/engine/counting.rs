@@ -18,6 +18,7 @@ impl Engine {
     pub fn counters_of(&self, of: Option<&CounterScope>) -> NodeCounters {
         let mut counters = self.counters.export(&self.config.node, &self.tables, &self.slots, of);
         counters.health = self.health.report();
+        counters.deaths = self.functions.deaths();
         if let Some(of) = of {
             counters.functions = self.functions.export(|instance| of.functions.contains(instance));
         }

@@ -516,3 +516,42 @@ fn who_dies_loses_what_it_had_if_it_protects_and_nothing_if_it_looks_on() {
     assert_eq!(came + failed, sent, "what has not come has ended by name");
     assert!(failed >= 1 && came > sent / 2, "{deaths} deaths: {came} of {sent} came");
 }
+
+/// After one death, two and three; after the fourth of a row it may be what it remembers that it dies of.
+#[test]
+fn what_it_had_told_is_remembered_after_a_death_within() {
+    let town = town_of(vec![firewall(STATEFUL), Configuration::new("monitor", "{}")]);
+    let keep = |config: &mut EngineConfig| config.functions_keep = Some(Default::default());
+    let mut rig = Rig::of_engines(1, town, keep, 512);
+    let lend = |rig: &mut Rig, nature: Nature| {
+        let lanes = Box::new(Drawn::new(2, 1, nature));
+        rig.nodes[AT].engines[0].lend_to(lanes, Some(Form::Fork));
+    };
+    lend(&mut rig, Nature::Slow);
+    let sent = packet(&rig.town, CHAINED_PORT);
+    let (known, new) = (from_port(&sent, 41), from_port(&sent, 42));
+    rig.send("S", &tcp(&known, TcpFlags::SYN, 1).frame());
+    rig.send("D", &tcp(&known.answer(), SYN_ACK, 7).frame());
+    assert_eq!((rig.take("D").len(), rig.take("S").len()), (1, 1));
+    let is_told = |rig: &mut Rig| {
+        let told = rig.nodes[AT].engines[0].take_function_state(true);
+        let is_anything = told.iter().any(|change| !change.entries.is_empty());
+        (is_anything, told.iter().any(|change| change.is_whole))
+    };
+    assert!(is_told(&mut rig).0);
+    for deaths in 1..=4 {
+        lend(&mut rig, Nature::Deadly(1_000));
+        rig.send("S", &tcp(&new, TcpFlags::SYN, 1).frame());
+        assert_eq!(rig.take("D").len(), 0, "who protects has died of it");
+        rig.sleep(2_000);
+        lend(&mut rig, Nature::Slow);
+        let is_whole = is_told(&mut rig).1;
+        rig.send("D", &tcp(&known.answer(), TcpFlags::ACK, 7 + deaths).frame());
+        let is_known = rig.take("S").len() == 1;
+        // Whoever keeps it forgets what was told before.
+        assert_eq!((is_known, is_whole), (deaths < 4, deaths == 4), "after {deaths} deaths");
+    }
+    let of = CounterScope::default();
+    let deaths = rig.nodes[AT].counters_of(Some(&of)).deaths;
+    assert_eq!(deaths.into_values().collect::<Vec<_>>(), [4], "whoever is asked about");
+}

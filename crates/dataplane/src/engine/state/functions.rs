@@ -239,6 +239,11 @@ impl Functions {
     }
 
     fn begin_hand_out(&mut self, now_ns: u64) {
+        for running in self.running.iter_mut().flatten() {
+            if running.take_blank() {
+                self.hand_out.begin_anew(running.bundle.key.0);
+            }
+        }
         let instances = self.running.iter().flatten().map(|running| running.bundle.key.0);
         self.hand_out.begin(now_ns, instances.collect());
     }
@@ -349,14 +354,24 @@ impl Functions {
         }
     }
 
+    /// Of each instance the value that packets come to.
+    fn newest(&self) -> impl Iterator<Item = &Running> {
+        let is_newest = |running: &&Running| {
+            let newest = self.newest.get(&running.bundle.key.0);
+            newest.is_none_or(|newest| *newest == running.number)
+        };
+        self.running.iter().flatten().filter(is_newest)
+    }
+
+    /// How often instances have died, of those that have.
+    pub(crate) fn deaths(&self) -> BTreeMap<InstanceId, u64> {
+        let dead = self.newest().filter(|running| running.deaths() > 0);
+        dead.map(|running| (running.bundle.key.0, running.deaths())).collect()
+    }
+
     /// What those that are asked for have counted; of an instance with several values the newest.
     pub(crate) fn export(&self, is_asked: impl Fn(&InstanceId) -> bool) -> Vec<FunctionCounters> {
-        let is_told = |running: &&Running| {
-            let newest = self.newest.get(&running.bundle.key.0);
-            let is_newest = newest.is_none_or(|newest| *newest == running.number);
-            is_newest && is_asked(&running.bundle.key.0)
-        };
-        let told = self.running.iter().flatten().filter(is_told);
+        let told = self.newest().filter(|running| is_asked(&running.bundle.key.0));
         told.map(|running| running.export(&self.stage)).collect()
     }
 }

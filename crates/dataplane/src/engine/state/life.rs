@@ -30,6 +30,11 @@ impl Life {
         self.died = now;
     }
 
+    /// Has each of its last deaths come soon after the one before, so that what it remembers may be what it dies of?
+    pub(crate) const fn dies_again_and_again(&self) -> bool {
+        self.pause_ns >= 4 * PAUSE_NS
+    }
+
     /// May it begin anew?
     pub(crate) const fn may_begin(&self, now: Time) -> bool {
         now.since(self.died) >= self.pause_ns
@@ -44,17 +49,19 @@ mod tests {
     fn who_dies_again_soon_begins_later_each_time_and_who_has_lived_at_once() {
         let mut life = Life::default();
         let mut now = Time::seconds(5);
-        let mut pauses = Vec::new();
+        let (mut pauses, mut again) = (Vec::new(), 0);
         for _ in 0..10 {
             life.end(now);
+            again += u32::from(life.dies_again_and_again());
             let pause = (0..2_000).find(|ms| life.may_begin(Time(now.0 + ms * 1_000_000))).unwrap();
             pauses.push(pause);
             now = Time(now.0 + pause * 1_000_000);
         }
         assert_eq!(pauses, [0, 10, 20, 40, 80, 160, 320, 640, 1_000, 1_000]);
+        assert_eq!(again, 7, "of ten deaths, the first three may be of anything");
         now = Time(now.0 + CALM_NS + 1);
         life.end(now);
-        assert!(life.may_begin(now));
+        assert!(life.may_begin(now) && !life.dies_again_and_again());
         assert_eq!(life.deaths, 11);
     }
 }

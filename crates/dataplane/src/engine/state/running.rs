@@ -43,9 +43,10 @@ pub(crate) struct Running {
     copied_before: u64,
     /// It has not died since its value was made.
     is_alive: bool,
-    /// What it has told of what it remembers, for whoever takes its place when its process has died; none: it has no
-    /// process of its own.
-    kept: Option<BTreeMap<Vec<u8>, Vec<u8>>>,
+    /// What it has told of what it remembers, for whoever takes its place when it has died.
+    kept: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// It has begun with nothing, so what it has told before is of no use any more.
+    is_blank: bool,
     /// The path that packets took through it last.
     pub(crate) taken: Option<PathId>,
     /// The visit to it behind which enters what it asks others, and the tables that this was found in.
@@ -68,7 +69,8 @@ impl Running {
             messages: MessageCounters::default(),
             copied_bytes: 0,
             copied_before: 0,
-            kept: bundle.is_beside().then(BTreeMap::new),
+            kept: BTreeMap::new(),
+            is_blank: false,
             taken: None,
             way: None,
         }
@@ -133,37 +135,44 @@ impl Running {
         {
             self.function.replace(fresh);
             self.is_alive = true;
-            if let Some(kept) = self.kept.as_ref().filter(|kept| !kept.is_empty()) {
-                let entry = |(key, value): (&Vec<u8>, &Vec<u8>)| StateEntry {
-                    key: key.clone(),
-                    value: Some(value.clone()),
-                };
-                let entries: Vec<StateEntry> = kept.iter().map(entry).collect();
-                let (taken, all, function) = (self.take_over(&entries), entries.len(), self.name());
-                tracing::info!(
-                    function,
-                    taken,
-                    all,
-                    "it remembers what it had told before it died"
-                );
-                if self.function.is_empty() {
-                    // It has died of that: the next one begins with nothing.
-                    self.kept = Some(BTreeMap::new());
-                }
+            self.remember();
+        }
+    }
+
+    /// One that has just begun takes over what it had told, unless it may be that which it dies of.
+    fn remember(&mut self) {
+        if self.life.dies_again_and_again() {
+            self.kept.clear();
+        }
+        let entry = |(key, value): (&Vec<u8>, &Vec<u8>)| StateEntry {
+            key: key.clone(),
+            value: Some(value.clone()),
+        };
+        let entries: Vec<StateEntry> = self.kept.iter().map(entry).collect();
+        if !entries.is_empty() {
+            let (taken, all, function) = (self.take_over(&entries), entries.len(), self.name());
+            tracing::info!(function, taken, all, "it remembers what it had told before it died");
+            if self.function.is_empty() {
+                // It has died of that: the next one begins with nothing.
+                self.kept.clear();
             }
         }
+        self.is_blank = self.kept.is_empty();
+    }
+
+    /// Has it begun with nothing since this was asked last?
+    pub(super) fn take_blank(&mut self) -> bool {
+        std::mem::take(&mut self.is_blank)
     }
 
     /// It has told this of what it remembers.
     pub(super) fn keep(&mut self, change: &StateChange) {
-        let Some(kept) = self.kept.as_mut().filter(|kept| kept.len() < KEPT_MAX || change.is_whole)
-        else {
-            return;
-        };
         if change.is_whole {
-            kept.clear();
+            self.kept.clear();
         }
-        remember(kept, &change.entries);
+        if self.kept.len() < KEPT_MAX {
+            add(&mut self.kept, &change.entries);
+        }
     }
 
     /// A thread has stopped that was to ask it: where that has its value, another takes its place.
@@ -176,6 +185,9 @@ impl Running {
         self.function = self.bundle.take().map_or_else(Seat::empty, Seat::Here);
         self.is_alive = !self.function.is_empty();
         self.life.deaths += 1;
+        if self.is_alive {
+            self.remember();
+        }
     }
 
     /// Time passes for it, and what that makes is checked against its profile; one that dies of it begins anew.
@@ -245,23 +257,24 @@ impl Running {
     pub(super) fn follow(&mut self, other: &mut Self, all: bool) -> Vec<StateEntry> {
         let mut entries: Vec<StateEntry> = Vec::new();
         other.function.with(|function| function.export(all, &mut entries));
+        match all {
+            true => self.kept.clone_from(&other.kept),
+            false => std::mem::swap(&mut self.kept, &mut other.kept),
+        }
         self.take_over(&entries);
         self.errors = other.errors.clone();
         self.errors_withheld = other.errors_withheld;
         (self.events, self.life) = (other.events, other.life);
         self.copied_before = other.copied_before + other.copied_bytes;
-        if let (Some(kept), Some(others)) = (&mut self.kept, &other.kept) {
-            kept.clone_from(others);
-        }
         self.messages = other.messages.clone();
         entries
     }
 
     /// Takes over what others know, which is then nothing to be told again. Answers how much of it.
     pub(super) fn take_over(&mut self, entries: &[StateEntry]) -> usize {
-        if let Some(kept) = self.kept.as_mut().filter(|_| self.function.is_empty()) {
+        if self.function.is_empty() {
             // It begins with that.
-            remember(kept, entries);
+            add(&mut self.kept, entries);
             return entries.len();
         }
         let taken = self.function.with(|function| {
@@ -302,6 +315,11 @@ impl Running {
         }
     }
 
+    /// How often it has died.
+    pub(super) const fn deaths(&self) -> u64 {
+        self.life.deaths
+    }
+
     /// A rule in its writer's words.
     pub(crate) fn rule(&self, number: u32) -> String {
         let words = self.function.look(|function| function.rule_in_words(number)).flatten();
@@ -309,7 +327,7 @@ impl Running {
     }
 }
 
-fn remember(kept: &mut BTreeMap<Vec<u8>, Vec<u8>>, entries: &[StateEntry]) {
+fn add(kept: &mut BTreeMap<Vec<u8>, Vec<u8>>, entries: &[StateEntry]) {
     for StateEntry { key, value } in entries {
         match value {
             Some(value) => drop(kept.insert(key.clone(), value.clone())),

@@ -108,11 +108,6 @@ impl Bundle {
         Ok(Self { key, name: name.to_owned(), profile, collector, made })
     }
 
-    /// Has it a process of its own?
-    pub(crate) fn is_beside(&self) -> bool {
-        self.made.configuration.is_beside
-    }
-
     /// Makes values ahead, one for each engine that will ask; each asks once.
     pub(crate) fn prepare(&self, engines: usize) {
         if self.made.is_prepared.swap(true, Ordering::Relaxed) {
