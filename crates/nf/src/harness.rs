@@ -6,6 +6,7 @@
 
 mod dialogue;
 mod held;
+pub mod ruled;
 mod scramble;
 #[cfg(test)]
 mod tests;
