@@ -213,11 +213,13 @@ fn in_a_process_of_its_own_a_function_does_the_same() {
         let kinds: Vec<String> = functions.iter().map(|one| one.kind.clone()).collect();
         let town = town_of(functions);
         let groups: Vec<Vec<Sent>> = (0..GROUPS).map(|_| group(&town, &mut random)).collect();
-        let (serial, state, _) = outcomes_in(&town, &groups, None, seed, |_| {});
+        let workers = 1 + seed as usize % 2;
+        let (serial, state, _) = outcomes_in(&town, &groups, None, seed, workers, |_| {});
         for form in [None, Some((Form::Fork, Nature::Slow)), Some((Form::Fork, Nature::Real))] {
-            let beside = outcomes_in(&town, &groups, form, seed, |rig| {
+            let beside = outcomes_in(&town, &groups, form, seed, workers, |rig| {
                 nursery.move_out(rig);
-                assert_eq!(nursery.functions().len(), 3, "each has a process");
+                let processes = nursery.functions().len();
+                assert_eq!(processes, 3 * workers, "of each worker each has a process");
             });
             for (beside, serial) in beside.0.iter().zip(&serial) {
                 assert_eq!(beside.2, serial.2, "{form:?} of {kinds:?}, {seed}: what is counted");

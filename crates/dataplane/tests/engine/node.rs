@@ -61,6 +61,7 @@ impl Node {
     }
 
     pub(crate) fn replace_tables(&mut self, tables: Tables) {
+        tables.prepare_functions(self.engines.len());
         let tables = Arc::new(tables);
         for engine in &mut self.engines {
             engine.replace_tables(Arc::clone(&tables));

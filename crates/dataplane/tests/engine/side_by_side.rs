@@ -227,15 +227,16 @@ fn outcomes(
     form: Option<(Form, Nature)>,
     seed: u64,
 ) -> (Vec<Outcome>, Vec<StateChange>, usize) {
-    outcomes_in(town, groups, form, seed, |_| {})
+    outcomes_in(town, groups, form, seed, 1, |_| {})
 }
 
-/// The same in a rig that is changed before.
+/// The same in a rig with so many workers at each node, which share the threads, that is changed before.
 pub(crate) fn outcomes_in(
     town: &Town,
     groups: &[Vec<Sent>],
     form: Option<(Form, Nature)>,
     seed: u64,
+    workers: usize,
     change: impl FnOnce(&mut Rig),
 ) -> (Vec<Outcome>, Vec<StateChange>, usize) {
     let keep = |config: &mut EngineConfig| {
@@ -245,19 +246,20 @@ pub(crate) fn outcomes_in(
         // Room for more flows than there are takes most of the time of a test.
         (config.flows_max, config.inside_max, config.classified_max) = (1_024, 1_024, 4_096);
     };
-    let mut rig = Rig::of_engines(1, town.clone(), keep, 2_048);
+    let mut rig = Rig::of_engines(workers, town.clone(), keep, 2_048);
     change(&mut rig);
-    let mut asked = Arc::default();
+    let asked = Arc::default();
     let mut random = Random::new(seed);
     let threads = FunctionThreads::start(4, false).unwrap();
     if let Some((form, nature)) = form {
-        let drawn = Drawn::new(6, seed, nature);
-        asked = Arc::clone(&drawn.asked);
-        let lanes = match nature {
-            Nature::Real => threads.lanes(|| {}).unwrap(),
-            _ => Box::new(drawn),
-        };
-        rig.nodes[AT].engines[0].lend_to(lanes, Some(form));
+        for (worker, engine) in (0..).zip(&mut rig.nodes[AT].engines) {
+            let drawn = Drawn { asked: Arc::clone(&asked), ..Drawn::new(6, seed + worker, nature) };
+            let lanes = match nature {
+                Nature::Real => threads.lanes(|| {}).unwrap(),
+                _ => Box::new(drawn),
+            };
+            engine.lend_to(lanes, Some(form));
+        }
     }
     let mut outcomes = Vec::new();
     for group in groups {
@@ -266,12 +268,15 @@ pub(crate) fn outcomes_in(
             rig.queue(port, frame, *offload);
         }
         rig.run();
-        let told = rig.nodes[AT].engines[0].take_function_messages();
+        let engines = rig.nodes[AT].engines.iter_mut();
+        let told = engines.flat_map(|engine| engine.take_function_messages()).collect();
         outcomes.push((rig.take("D"), rig.take("S"), rig.moved(), told));
         // A second and more at times, so that records and connections end.
         rig.sleep(if random.below(4) == 0 { 20_000 } else { 30 });
     }
-    let state = rig.nodes[AT].engines[0].take_function_state(true);
+    let engines = rig.nodes[AT].engines.iter_mut();
+    let state = engines.flat_map(|engine| engine.take_function_state(true)).collect();
+    assert_eq!(workers > 1, rig.nodes[AT].received_by_others() > 0, "each has packets");
     let asked = *asked.lock().unwrap();
     (outcomes, state, asked)
 }
@@ -335,14 +340,17 @@ fn whoever_answers_first_it_is_as_if_one_were_asked_after_the_other() {
 }
 
 #[test]
-fn by_threads_it_is_the_same() {
+fn by_threads_that_workers_share_it_is_the_same() {
     let mut random = Random::new(77);
-    for seed in 0..6 {
+    for seed in 0..9 {
         let functions: Vec<Configuration> = (0..4).map(|_| function(&mut random)).collect();
         let town = town_of(functions);
         let groups: Vec<Vec<Sent>> = (0..GROUPS).map(|_| group(&town, &mut random)).collect();
-        let (serial, state, _) = outcomes(&town, &groups, None, seed);
-        let lent = outcomes(&town, &groups, Some((Form::Fork, Nature::Real)), seed);
+        let workers = 1 + seed as usize % 3;
+        let nature = if seed < 6 { Nature::Real } else { Nature::Slow };
+        let (serial, state, _) = outcomes_in(&town, &groups, None, seed, workers, |_| {});
+        let form = Some((Form::Fork, nature));
+        let lent = outcomes_in(&town, &groups, form, seed, workers, |_| {});
         for (lent, serial) in lent.0.iter().zip(&serial) {
             assert_eq!(lent.2, serial.2, "{seed}: what is counted");
             assert!(by_flow(&lent.0) == by_flow(&serial.0) && lent.3 == serial.3, "{seed}");
