@@ -112,5 +112,16 @@ fn a_connection_outlives_the_process_of_the_firewall_that_knows_it() {
         assert!(told.contains("bytes of packets copied to its process"), "{told}");
         assert_eq!(house.process("dataplane", Some("host2")).pid, dataplane.pid);
         account::assert_holds(house);
+        // Without whoever starts processes nothing begins anew, but for the data plane that needs one.
+        let other = house.process("dataplane", Some("host1"));
+        talk_until_written(house, &mut near, &mut far);
+        let is_starter =
+            |process: &Process| process.words.ends_with(&["nf".into(), "starter".into()]);
+        let starters = house.processes().into_iter().filter(is_starter);
+        starters.for_each(|starter| kill(&starter));
+        talk(&mut near, &mut far);
+        assert_ne!(house.process("dataplane", Some("host2")).pid, dataplane.pid);
+        assert_eq!(house.process("dataplane", Some("host1")).pid, other.pid);
+        account::assert_holds(house);
     });
 }

@@ -181,6 +181,10 @@ impl Control {
             self.tell_unheard();
             self.tell_presence();
             self.pass_messages();
+            if self.makers.has_ended() {
+                self.keep_last_state();
+                return Err(DataplaneError::StarterEnded);
+            }
         }
     }
 

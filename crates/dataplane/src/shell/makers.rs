@@ -8,6 +8,7 @@ use catena_io::{IoError, Mailbox, receive_with_fds};
 use catena_model::bundle::Configuration;
 use catena_nf::Function;
 use catena_nf::registry::{self, Surroundings};
+use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use std::ffi::OsString;
@@ -50,8 +51,10 @@ pub struct FunctionMakers {
     starter: Option<Arc<OwnedFd>>,
     /// Held by whoever asks it.
     turn: Mutex<()>,
-    /// It has ended, and nobody starts another.
-    is_gone: AtomicBool,
+    /// The last process that it was asked for did not come.
+    is_in_trouble: AtomicBool,
+    /// It has ended: no process will come of it any more.
+    has_ended: AtomicBool,
     tasks: Sender<Task>,
 }
 
@@ -114,8 +117,9 @@ impl FunctionMakers {
             .name("makers".into())
             .spawn(work)
             .map_err(DataplaneError::Start)?;
+        let (is_in_trouble, has_ended) = Default::default();
         let (starter, turn) = (starter.map(Arc::new), Mutex::default());
-        Ok(Self { starter, turn, is_gone: AtomicBool::new(false), tasks })
+        Ok(Self { starter, turn, is_in_trouble, has_ended, tasks })
     }
 
     fn process(&self) -> Result<Process, String> {
@@ -124,37 +128,60 @@ impl FunctionMakers {
         )?;
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let asked = ask_for_process(starter);
-        self.is_gone.store(asked.is_err(), Ordering::Relaxed);
-        asked
+        self.is_in_trouble.store(asked.is_err(), Ordering::Relaxed);
+        asked.map_err(|why| {
+            self.has_ended.store(matches!(why, NotStarted::Ended), Ordering::Relaxed);
+            format!("no process can be started for it: {why}")
+        })
+    }
+
+    /// Was a process asked for, and whoever starts them has ended? Another has the rights for that only before the walls
+    /// of the data plane close.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
     }
 
     /// What is wrong with it, for whoever looks at the node.
     pub(super) fn trouble(&self) -> Option<String> {
-        self.is_gone.load(Ordering::Relaxed).then(|| {
+        self.is_in_trouble.load(Ordering::Relaxed).then(|| {
             "functions with 'door: beside' cannot be started (the log of the data plane says why): those that have \
-             died stay dead"
+             died stay dead until they can"
                 .to_owned()
         })
     }
 }
 
+/// Why no process has come.
+#[derive(Debug, thiserror::Error)]
+enum NotStarted {
+    #[error("who starts them has ended")]
+    Ended,
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl From<IoError> for NotStarted {
+    fn from(error: IoError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
 /// One at a time asks.
-fn ask_for_process(starter: &Arc<OwnedFd>) -> Result<Process, String> {
-    let told = |error: IoError| format!("no process can be started for it: {error}");
-    send(starter, b"s", SendFlags::NOSIGNAL)
-        .map_err(|errno| format!("no process can be started for it: {errno}"))?;
+fn ask_for_process(starter: &Arc<OwnedFd>) -> Result<Process, NotStarted> {
+    send(starter, b"s", SendFlags::NOSIGNAL).map_err(|errno| match errno {
+        Errno::PIPE | Errno::CONNRESET => NotStarted::Ended,
+        errno => NotStarted::Refused(errno.to_string()),
+    })?;
     let mut answer = [0; ANSWER_BYTES];
-    let (length, fds) = receive_with_fds(starter.as_fd(), &mut answer).map_err(told)?;
+    let (length, fds) = receive_with_fds(starter.as_fd(), &mut answer)?;
     match answer.get(..length).unwrap_or_default() {
         [b's', number @ ..] => {
             let number = number.try_into().map(u32::from_le_bytes).unwrap_or_default();
-            let mailbox = Mailbox::asker(fds).map_err(told)?;
+            let mailbox = Mailbox::asker(fds)?;
             Ok(Process { mailbox, number, starter: Arc::clone(starter) })
         }
-        [b'e', why @ ..] => {
-            Err(format!("no process can be started for it: {}", String::from_utf8_lossy(why)))
-        }
-        _ => Err("no process can be started for it: who starts them has ended".to_owned()),
+        [b'e', why @ ..] => Err(NotStarted::Refused(String::from_utf8_lossy(why).into_owned())),
+        _ => Err(NotStarted::Ended),
     }
 }
 

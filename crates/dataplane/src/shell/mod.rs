@@ -137,6 +137,12 @@ pub enum DataplaneError {
     /// The kernel's tables, which the agent counts on, are of no use.
     #[error("the kernel path is of no use: {0}; the agent will start the data plane anew")]
     KernelPath(String),
+    /// Functions have processes of their own, and whoever starts these has ended.
+    #[error(
+        "the process that starts those of functions with 'door: beside' has ended; the agent will start the data \
+         plane anew"
+    )]
+    StarterEnded,
     /// A worker cannot wait for its ports, or not be confined.
     #[error("a worker ended: {0}; the agent will start the data plane anew")]
     Worker(#[source] IoError),
