@@ -54,11 +54,10 @@ const ABOUT: &str = "Packets of 64 bytes through functions at one hop of the rea
     keep the slower form busy for three tenths of the time; two threads forced to fork beside the same engine \
     without any, in turns; the delay of a packet, the processor time of all threads, and how many points the \
     node's own reckoning (fork_ns by fuse_ns) is away. Rules: iptables rules of random prefixes, protocols and ports, beside \
-    each rule held against each; read before the clock runs. one_rule_ms: a new rule against 10,000, whose ranges are \
-    read anew; class_lookup_ns: the first rule of a header, by the firewall that runs and by a look at each rule. \
+    each rule held against each; read before the clock runs. one_rule_ms: a new rule against 10,000, whose ranges \
+    were read before, as were those of the peer; class_lookup_ns: the first rule of a header, by the firewall that runs and by a look at each rule. \
     Where goals are missed, and why. redundancy_10k_ms: four tenths of the time go into finding nodes of diagrams in \
-    tables that no cache holds, a quarter into telling packets in words. one_rule_ms: ranges of all rules are read \
-    for each question. class_lookup_ns: the firewall lists all rules that a packet meets.";
+    tables that no cache holds. class_lookup_ns: the firewall lists all rules that a packet meets.";
 
 /// Measures, writes the results and prints them.
 pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {

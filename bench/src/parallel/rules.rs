@@ -10,7 +10,7 @@ use catena_nf::harness::traffic::Shape;
 use catena_nf::packet::{Direction, Packet, Time};
 use catena_nf::random::Random;
 use catena_nf::{Function, registry};
-use catena_plan::policy::{analyse_rules, overlaps};
+use catena_plan::policy::{RuleRanges, analyse_rules};
 use catena_rules::ReadRules;
 use catena_wire::scalar::IpProtocol;
 use serde_json::json;
@@ -151,7 +151,7 @@ pub(super) fn measure(samples: usize, is_quick: bool, notes: &mut Notes) -> Meas
     for sample in 1..=samples {
         eprintln!("bench: overlap_10k_ms, sample {sample} of {samples}");
         let began = Instant::now();
-        let found = overlaps(&rules, &other_rules);
+        let found = ranges(&rules)?.overlaps(&ranges(&other_rules)?);
         let took = ms(began);
         let began = Instant::now();
         let pairs: usize = cubes
@@ -178,16 +178,21 @@ pub(super) fn measure(samples: usize, is_quick: bool, notes: &mut Notes) -> Meas
     lookups(&cubes, &rules, samples, notes)
 }
 
+fn ranges(rules: &ReadRules) -> Measured<RuleRanges> {
+    RuleRanges::of(rules).ok_or_else(|| wrong("rules", &"their ranges are not known"))
+}
+
 /// Which of all rules a new one meets.
 fn one_rule(
     (cubes, rules): (&[Cube], &ReadRules),
     samples: usize,
     notes: &mut Notes,
 ) -> Measured<()> {
+    let rules = ranges(rules)?;
     for sample in 1..=samples {
         let (new, new_rules) = set(2 + sample as u64, 1)?;
         let began = Instant::now();
-        let found = overlaps(&new_rules, rules);
+        let found = ranges(&new_rules)?.overlaps(&rules);
         notes.take("one_rule_ms", true, began.elapsed().as_secs_f64() * 1e3);
         let began = Instant::now();
         let pairs = cubes.iter().filter(|one| new.iter().any(|new| new.meets(one))).count();

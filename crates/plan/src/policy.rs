@@ -11,6 +11,7 @@ mod finding;
 mod headers;
 mod merge;
 pub mod openflow;
+mod overlaps;
 mod rule_sets;
 mod shorten;
 mod sweep;
@@ -20,13 +21,11 @@ mod tests;
 
 pub use chains::ChainFunction;
 pub use finding::{Finding, FindingKind, Severity, Site, Way};
+pub use overlaps::{OverlappingRules, RuleRanges};
 pub use shorten::{MONITORED, Shortened, shorten};
 
 use bdd::TooLarge;
 use catena_rules::ReadRules;
-use catena_rules::exactness::Exactness;
-use catena_rules::rule_set::RuleSet;
-use sweep::{Cube, Cubes};
 use thiserror::Error;
 
 /// Why rules could not be analysed.
@@ -119,80 +118,4 @@ fn analyse_way(
         }
     }
     Ok(findings)
-}
-
-/// Pairs of rules, one of each function, that some packet meets both of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OverlappingRules {
-    /// How many, as far as protocol, addresses and ports go.
-    pub pairs: usize,
-    /// Do the rules ask for nothing else, that might keep some of them apart?
-    pub is_exact: bool,
-}
-
-/// Pairs of cubes that are held against each other at once: a bit each.
-const OVERLAPS_MAX: usize = 1 << 30;
-
-/// How often rules of two functions meet; none: rules of one are not known, or both have too many.
-#[must_use]
-pub fn overlaps(first: &ReadRules, second: &ReadRules) -> Option<OverlappingRules> {
-    let mut is_exact = true;
-    // Of each rule of the first, a bit for each of the second that it meets in one version or the other.
-    let mut met: Vec<Vec<u64>> = Vec::new();
-    for is_v6 in [false, true] {
-        let (first, second) = (cubes(first, is_v6)?, cubes(second, is_v6)?);
-        is_exact &= first.iter().chain(&second).all(|cubes| cubes.exactness == Exactness::Exact);
-        let (rules, cubes) = numbered(&first);
-        let (others, other_cubes) = numbered(&second);
-        if cubes.len().saturating_mul(other_cubes.len()) > OVERLAPS_MAX {
-            return None;
-        }
-        let overlaps = sweep::OverlapRows::of(&cubes, &other_cubes);
-        met.resize_with(first.len().max(met.len()), || vec![0; second.len().div_ceil(64)]);
-        // Where each rule is one cube, bits of cubes are bits of rules.
-        let is_each_one = others.iter().copied().eq(0..second.len());
-        for (row, rule) in rules.iter().enumerate() {
-            let (met, row) = (&mut met[*rule], overlaps.row(row));
-            if is_each_one {
-                met.iter_mut().zip(row).for_each(|(word, more)| *word |= more);
-                continue;
-            }
-            for other in sweep::places(row).map(|cube| others[cube]) {
-                met[other / 64] |= 1 << (other % 64);
-            }
-        }
-    }
-    let pairs = met.iter().flatten().map(|word| word.count_ones() as usize).sum();
-    Some(OverlappingRules { pairs, is_exact })
-}
-
-/// Cubes of all rules, each with the number of its rule.
-fn numbered(rules: &[Cubes]) -> (Vec<usize>, Vec<Cube>) {
-    let cubes = rules.iter().enumerate();
-    cubes.flat_map(|(rule, cubes)| cubes.cubes.iter().map(move |cube| (rule, *cube))).unzip()
-}
-
-/// The packets of each rule, of a version.
-fn cubes(rules: &ReadRules, is_v6: bool) -> Option<Vec<Cubes>> {
-    match rules {
-        ReadRules::Filter(sets) => {
-            let has = |set: &RuleSet| set.bases.iter().any(|base| base.families.has(is_v6));
-            let of_set = |set: &RuleSet| -> Vec<Cubes> {
-                let rules = set.chains.iter().flat_map(|chain| &chain.rules);
-                match has(set) {
-                    true => rules.map(|rule| sweep::of_rule(rule, is_v6)).collect(),
-                    false => rules.map(|_| Cubes::default()).collect(),
-                }
-            };
-            Some(sets.iter().flat_map(of_set).collect())
-        }
-        ReadRules::Inspection(rules) => {
-            Some(rules.rules.iter().map(|rule| sweep::of_ids_rule(rule, is_v6)).collect())
-        }
-        ReadRules::Encryption(selectors) => {
-            let rules = selectors.encrypts.iter().chain(&selectors.decrypts);
-            Some(rules.map(|rule| sweep::of_rule(rule, is_v6)).collect())
-        }
-        ReadRules::Translation(_) | ReadRules::Opaque => None,
-    }
 }

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::nf_ids::named_value;
 use crate::output::{Format, say, tell};
 use catena_plan::policy::{
-    Analysis, ChainFunction, Finding, Severity, analyse_chain, analyse_rules, overlaps,
+    Analysis, ChainFunction, Finding, RuleRanges, Severity, analyse_chain, analyse_rules,
 };
 use catena_rules::{ReadRules, snort, vpn};
 use clap::Args;
@@ -169,12 +169,14 @@ fn told(of: &str, finding: Finding) -> Told {
 
 /// How often rules of a chain's functions meet, of each pair whose rules are known.
 fn overlaps_of(chain: &str, members: &[ChainFunction<'_>]) -> Vec<Met> {
-    let pairs = members.iter().enumerate().flat_map(|(at, first)| {
-        members.get(at + 1..).unwrap_or_default().iter().map(move |second| (first, second))
+    let known = members.iter().filter_map(|one| Some((one.name, RuleRanges::of(one.rules)?)));
+    let known: Vec<(&str, RuleRanges)> = known.collect();
+    let pairs = known.iter().enumerate().flat_map(|(at, first)| {
+        known.get(at + 1..).unwrap_or_default().iter().map(move |second| (first, second))
     });
-    let met = pairs.filter_map(|(first, second)| {
-        let met = overlaps(first.rules, second.rules)?;
-        let [first, second] = [first, second].map(|one| one.name.to_owned());
+    let met = pairs.filter_map(|((first, rules), (second, others))| {
+        let met = rules.overlaps(others)?;
+        let [first, second] = [first, second].map(|name| (*name).to_owned());
         Some(Met { chain: chain.to_owned(), first, second, pairs: met.pairs, exact: met.is_exact })
     });
     met.collect()

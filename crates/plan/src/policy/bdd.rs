@@ -72,6 +72,8 @@ pub(crate) struct Bdd {
     /// Places of nodes by what they are, each at the first free place from the one its hash names; 0: free.
     places: Vec<u32>,
     cache: Vec<(Set, Set, Set)>,
+    /// Of each set, one more than the length of the shortest way into it; 0, and behind the end: not known yet.
+    shortest: Vec<u16>,
 }
 
 impl Bdd {
@@ -79,7 +81,8 @@ impl Bdd {
         let leaf = Node { variable: LEAF, low: Set::ALL, high: Set::ALL };
         // The question «all and all» is never asked of it.
         let nothing = (Set::ALL, Set::ALL, Set::ALL);
-        Self { nodes: vec![leaf], places: vec![0; 1 << 12], cache: vec![nothing; CACHED] }
+        let (places, cache) = (vec![0; 1 << 12], vec![nothing; CACHED]);
+        Self { nodes: vec![leaf], places, cache, shortest: Vec::new() }
     }
 
     /// Where a variable is 1.
@@ -273,39 +276,40 @@ impl Bdd {
 
     /// The way to the set that asks least of variables, so the largest part of it that fixing variables describes:
     /// variables with their values; none: the set is empty.
-    pub(crate) fn largest(&self, set: Set) -> Option<Vec<(u32, bool)>> {
-        let mut known = HashMap::new();
-        self.least(set, &mut known)?;
+    pub(crate) fn largest(&mut self, set: Set) -> Option<Vec<(u32, bool)>> {
+        self.shortest.resize(2 * self.nodes.len(), 0);
+        self.shortest_way(set)?;
         let mut fixed = Vec::new();
         let mut at = set;
         while at != Set::ALL {
             let variable = self.top(at);
             let (low, high) = self.below(at, variable);
-            let length = |side: Set, known: &mut HashMap<Set, Option<u32>>| {
-                self.least(side, known).unwrap_or(u32::MAX)
-            };
-            let goes_high = length(high, &mut known) < length(low, &mut known);
+            let [to_high, to_low] = [high, low].map(|side| self.shortest_way(side));
+            let goes_high = to_high.is_some_and(|high| to_low.is_none_or(|low| high < low));
             fixed.push((variable, goes_high));
             at = if goes_high { high } else { low };
         }
         Some(fixed)
     }
 
-    /// Variables on the shortest way into a set.
-    fn least(&self, set: Set, known: &mut HashMap<Set, Option<u32>>) -> Option<u32> {
+    /// Variables on the shortest way into a set; none: it is empty.
+    fn shortest_way(&mut self, set: Set) -> Option<u16> {
         match set {
             Set::ALL => return Some(0),
             Set::NONE => return None,
             _ => {}
         }
-        if let Some(least) = known.get(&set) {
-            return *least;
+        let place = set.0 as usize;
+        if let Some(known) = self.shortest.get(place).and_then(|known| known.checked_sub(1)) {
+            return Some(known);
         }
         let (low, high) = self.below(set, self.top(set));
-        let (low, high) = (self.least(low, known), self.least(high, known));
-        let least = low.into_iter().chain(high).min().map(|least| least + 1);
-        known.insert(set, least);
-        least
+        let sides = [low, high].map(|side| self.shortest_way(side));
+        let shortest = sides.into_iter().flatten().min()?.saturating_add(1);
+        if let Some(known) = self.shortest.get_mut(place) {
+            *known = shortest.saturating_add(1);
+        }
+        Some(shortest)
     }
 
     /// Is an assignment in a set?

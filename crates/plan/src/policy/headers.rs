@@ -394,7 +394,7 @@ impl Headers {
         Some(format!("{}, state {name}", self.part_in_words(of_state)?))
     }
 
-    fn part_in_words(&self, packets: Set) -> Option<String> {
+    fn part_in_words(&mut self, packets: Set) -> Option<String> {
         let fixed: BTreeMap<u32, bool> = self.bdd.largest(packets)?.into_iter().collect();
         let mut words = Vec::new();
         for (subject, block) in &self.blocks {

@@ -1,7 +1,7 @@
 //! What rules of several functions say together.
 
 use super::super::finding::{Finding, FindingKind, Way};
-use super::super::{ChainFunction, OverlappingRules, analyse_chain, overlaps};
+use super::super::{ChainFunction, OverlappingRules, RuleRanges, analyse_chain};
 use super::read;
 use catena_model::profile::{FieldSet, Profile};
 use catena_rules::options::ReadOptions;
@@ -172,7 +172,8 @@ fn pairs_of_rules_that_overlap_are_counted_once() {
          alert tcp any any -> any 22 (content:\"x\"; sid:3;)\n",
     );
     // What an ids asks of contents may keep them apart.
-    assert_eq!(overlaps(&web, &edge), Some(OverlappingRules { pairs: 2, is_exact: false }));
-    assert_eq!(overlaps(&edge, &edge).map(|met| (met.pairs, met.is_exact)), Some((2, true)));
-    assert_eq!(overlaps(&web, &ReadRules::Opaque), None);
+    let [web, edge] = [web, edge].map(|rules| RuleRanges::of(&rules).unwrap());
+    assert_eq!(web.overlaps(&edge), Some(OverlappingRules { pairs: 2, is_exact: false }));
+    assert_eq!(edge.overlaps(&edge).map(|met| (met.pairs, met.is_exact)), Some((2, true)));
+    assert!(RuleRanges::of(&ReadRules::Opaque).is_none());
 }
