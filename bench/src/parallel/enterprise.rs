@@ -21,7 +21,9 @@ const FRAME_BYTES: usize = 1_400;
 /// Packets that come together.
 const BURST: usize = 64;
 const BURSTS: usize = 8_000;
-/// Share of the time that the slower form is busy.
+/// The same of a quick run.
+const BURSTS_QUICK: usize = 2_000;
+/// How long a burst alone takes in the slower form, waking included, by the time between two.
 const LOAD: f64 = 0.3;
 /// Goal: percentage points between what is measured and what the node reckons.
 const POINTS: f64 = 5.0;
@@ -66,12 +68,16 @@ struct Run {
 }
 
 /// Rounds, in each of which both forms meet the same bursts.
-pub(super) fn measure(rounds: u64, notes: &mut Notes) -> Measured<()> {
+pub(super) fn measure(rounds: u64, is_quick: bool, notes: &mut Notes) -> Measured<()> {
+    let bursts = if is_quick { BURSTS_QUICK } else { BURSTS };
     let threads = FunctionThreads::start(2, false).map_err(|error| wrong("threads", &error))?;
     let driver = std::thread::current();
     let lanes = threads.lanes(move || driver.unpark()).map(|lanes| (lanes, Some(Form::Fork)));
     let mut sites =
         [Site::new(&functions(), FRAME_BYTES, None)?, Site::new(&functions(), FRAME_BYTES, lanes)?];
+    for site in &mut sites {
+        site.touch_buffers()?;
+    }
     let began = Instant::now();
     let mut alone = [Vec::new(), Vec::new()];
     for _ in 0..50 {
@@ -89,7 +95,7 @@ pub(super) fn measure(rounds: u64, notes: &mut Notes) -> Measured<()> {
             at_ns += exponential(&mut draws, slower / LOAD);
             at_ns as u64
         };
-        let arrivals: Vec<u64> = (0..BURSTS).map(|_| arrive()).collect();
+        let arrivals: Vec<u64> = (0..bursts).map(|_| arrive()).collect();
         let mut told: [Option<Run>; 2] = [None, None];
         for turn in 0..told.len() {
             let which = (turn + round as usize) % told.len();

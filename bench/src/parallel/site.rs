@@ -72,12 +72,24 @@ impl Site {
         let template = Template::bare(Kind::ORDINARY, ends, Seat::Sink.mac().0, frame_bytes);
         Ok(Self {
             engine,
-            pool: touched(template.bytes()),
+            pool: BufferPool::new(BUFFERS),
             slot,
             template,
             input: Vec::new(),
             output: Output::default(),
         })
+    }
+
+    /// Puts a frame into each buffer once: the first one costs the kernel's time, which is not measured here.
+    pub(super) fn touch_buffers(&mut self) -> Result<(), BenchError> {
+        let mut all: Vec<_> = std::iter::from_fn(|| self.pool.take()).collect();
+        for mut buffer in all.drain(..) {
+            if !buffer.append(self.template.bytes()) {
+                return Err(wrong("a packet", &"it fits no buffer"));
+            }
+            self.pool.put(buffer);
+        }
+        Ok(())
     }
 
     /// A packet with this number comes; packets go in by [`Self::forward`]. Answers where it lies.
@@ -134,17 +146,6 @@ impl Site {
         }
         self.engine.settle(&mut self.output.batches);
     }
-}
-
-/// Buffers that have had such a frame each: the first one costs the kernel's time, which is not measured here.
-fn touched(frame: &[u8]) -> BufferPool {
-    let mut pool = BufferPool::new(BUFFERS);
-    let mut all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
-    for mut buffer in all.drain(..) {
-        let _fits = buffer.append(frame);
-        pool.put(buffer);
-    }
-    pool
 }
 
 fn with_functions(functions: &[Configuration]) -> Result<NodeProgram, BenchError> {

@@ -51,6 +51,8 @@ use std::time::{Duration, Instant};
 
 /// How often tunnel sockets are tried again whose address this host did not have.
 const UNDERLAY_RETRY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// How often it is looked whether whoever starts processes has ended.
+const STARTER_LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// How long an agent waits that could not be let in.
 const ACCEPT_REST: Duration = Duration::from_millis(200);
@@ -75,6 +77,7 @@ pub(super) struct Control {
     keeper: FunctionKeeper,
     /// Who makes functions.
     makers: Arc<FunctionMakers>,
+    began: Instant,
     links: Links,
     setups: Setups,
     messages: Messages,
@@ -125,6 +128,7 @@ impl Control {
             workers,
             keeper,
             makers,
+            began: Instant::now(),
             links: Links::new(engine.links),
             setups: Setups::default(),
             messages: Messages::default(),
@@ -181,10 +185,7 @@ impl Control {
             self.tell_unheard();
             self.tell_presence();
             self.pass_messages();
-            if self.makers.has_ended() {
-                self.keep_last_state();
-                return Err(DataplaneError::StarterEnded);
-            }
+            self.end_without_starter()?;
         }
     }
 
@@ -203,6 +204,8 @@ impl Control {
             self.opening.as_ref().map(|_| &OPENING_REST),
             self.deaf_until.map(|_| &ACCEPT_RETRY),
             self.missing_underlay().map(|_| &UNDERLAY_RETRY),
+            // Whoever makes functions has no way to wake this thread.
+            self.makers.is_asked().then_some(&STARTER_LOOK),
         ];
         match rustix::event::poll(&mut fds, retries.into_iter().flatten().next()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}

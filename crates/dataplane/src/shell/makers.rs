@@ -51,6 +51,8 @@ pub struct FunctionMakers {
     starter: Option<Arc<OwnedFd>>,
     /// Held by whoever asks it.
     turn: Mutex<()>,
+    /// It was asked for a process.
+    is_asked: AtomicBool,
     /// The last process that it was asked for did not come.
     is_in_trouble: AtomicBool,
     /// It has ended: no process will come of it any more.
@@ -117,9 +119,9 @@ impl FunctionMakers {
             .name("makers".into())
             .spawn(work)
             .map_err(DataplaneError::Start)?;
-        let (is_in_trouble, has_ended) = Default::default();
+        let (is_asked, is_in_trouble, has_ended) = Default::default();
         let (starter, turn) = (starter.map(Arc::new), Mutex::default());
-        Ok(Self { starter, turn, is_in_trouble, has_ended, tasks })
+        Ok(Self { starter, turn, is_asked, is_in_trouble, has_ended, tasks })
     }
 
     fn process(&self) -> Result<Process, String> {
@@ -127,12 +129,18 @@ impl FunctionMakers {
             "this data plane starts no processes; leave out 'door: beside', or use one that an agent has started",
         )?;
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_asked.store(true, Ordering::Relaxed);
         let asked = ask_for_process(starter);
         self.is_in_trouble.store(asked.is_err(), Ordering::Relaxed);
         asked.map_err(|why| {
             self.has_ended.store(matches!(why, NotStarted::Ended), Ordering::Relaxed);
             format!("no process can be started for it: {why}")
         })
+    }
+
+    /// Was it ever asked for a process?
+    pub(super) fn is_asked(&self) -> bool {
+        self.is_asked.load(Ordering::Relaxed)
     }
 
     /// Was a process asked for, and whoever starts them has ended? Another has the rights for that only before the walls

@@ -9,7 +9,8 @@ use catena_wire::field::Field;
 use catena_wire::scalar::IpProtocol;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// So many frames, of which each is drawn from what one rule asks for; always the same.
+/// So many frames, of which each is drawn from what one rule asks for by value of addresses, protocol and ports; always
+/// the same. What it asks for otherwise (negated, states, types, a jump before it) they may not have.
 #[must_use]
 pub fn frames(sets: &[RuleSet], count: usize) -> Vec<Vec<u8>> {
     let rules = |set: &RuleSet| -> Vec<(bool, Rule)> {

@@ -274,9 +274,10 @@ fn leave(token: u64, mut lent: Lent, functions: &mut Functions, context: &mut Co
 
 /// A thread has stopped. What it was asked about ends by name; functions that it has begin anew, and others ask them.
 fn give_up(gone: &[u32], functions: &mut Functions, context: &mut Context<'_>) {
+    let now = functions.time(context.now_ns);
     for number in gone {
         if let Some((running, ..)) = functions.running(*number) {
-            running.leave_behind();
+            running.leave_behind(now);
         }
     }
     let is_gone = |number| gone.contains(&number);

@@ -154,7 +154,8 @@ impl HandOut {
         if !is_more || turn.change.entries.len() >= PARCEL {
             let rest = StateChange { instance, is_whole: false, entries: Vec::new() };
             let change = std::mem::replace(&mut turn.change, rest);
-            if change.is_whole || !change.entries.is_empty() {
+            // Of everything the end is told, too.
+            if change.is_whole || !change.entries.is_empty() || turn.all && !is_more {
                 self.ready.push(change);
             }
         }
@@ -164,6 +165,11 @@ impl HandOut {
         if is_too_much {
             self.begin_anew(instance);
         }
+    }
+
+    /// Is it the turn of this instance?
+    pub(super) fn is_asking(&self, instance: InstanceId) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.change.instance == instance)
     }
 
     /// The instance is gone whose turn it is, or has nothing to tell.

@@ -228,19 +228,21 @@ impl Functions {
             }
         }
         let ready = self.hand_out.take_ready();
-        for change in &ready {
-            let mut all =
-                self.running.iter_mut().flatten().filter(|one| one.is_of(change.instance));
-            let newest = self.newest.get(&change.instance);
+        for (at, change) in ready.iter().enumerate() {
+            let instance = change.instance;
+            let is_of = |other: &StateChange| other.instance == instance;
+            let is_end = !ready[at + 1..].iter().any(is_of) && !self.hand_out.is_asking(instance);
+            let newest = self.newest.get(&instance);
+            let mut all = self.running.iter_mut().flatten().filter(|one| one.is_of(instance));
             let newest = all.find(|one| newest.is_none_or(|newest| *newest == one.number));
-            newest.into_iter().for_each(|running| running.keep(change));
+            newest.into_iter().for_each(|running| running.keep(change, is_end));
         }
         ready
     }
 
     fn begin_hand_out(&mut self, now_ns: u64) {
         for running in self.running.iter_mut().flatten() {
-            if running.take_blank() {
+            if running.take_anew() {
                 self.hand_out.begin_anew(running.bundle.key.0);
             }
         }
@@ -260,6 +262,11 @@ impl Functions {
         let is_newest = |one: &&mut Running| newest.is_none_or(|newest| newest == one.number);
         let (mut values, others): (Vec<_>, Vec<_>) = all.partition(is_newest);
         let Some(running) = values.pop() else { return self.hand_out.pass_over() };
+        if running.take_anew() {
+            // What its value before has told of everything is not all of it.
+            self.hand_out.pass_over();
+            return self.hand_out.begin_anew(instance);
+        }
         let mut entries = Vec::new();
         let portion = self.hand_out.portion(running.number);
         let is_more =
@@ -365,8 +372,12 @@ impl Functions {
 
     /// How often instances have died, of those that have.
     pub(crate) fn deaths(&self) -> BTreeMap<InstanceId, u64> {
-        let dead = self.newest().filter(|running| running.deaths() > 0);
-        dead.map(|running| (running.bundle.key.0, running.deaths())).collect()
+        let mut deaths: BTreeMap<InstanceId, u64> = BTreeMap::new();
+        for running in self.running.iter().flatten().filter(|running| running.deaths() > 0) {
+            let most = deaths.entry(running.bundle.key.0).or_default();
+            *most = running.deaths().max(*most);
+        }
+        deaths
     }
 
     /// What those that are asked for have counted; of an instance with several values the newest.

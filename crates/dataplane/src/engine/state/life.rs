@@ -35,6 +35,13 @@ impl Life {
         self.pause_ns >= 4 * PAUSE_NS
     }
 
+    /// It goes on with what another value of its instance knows, which may have died more often.
+    pub(crate) fn follow(&mut self, other: Self) {
+        if other.deaths >= self.deaths {
+            *self = other;
+        }
+    }
+
     /// May it begin anew?
     pub(crate) const fn may_begin(&self, now: Time) -> bool {
         now.since(self.died) >= self.pause_ns

@@ -7,6 +7,7 @@ use super::life::Life;
 use super::seat::Seat;
 use crate::engine::stage::{Lending, Silence, protects};
 use crate::engine::tables::bundles::Bundle;
+use crate::engine::tables::renewal::{self, Kept, Renewal};
 use crate::engine::vector::InsideVisit;
 use crate::engine::vector::decision::Epoch;
 use catena_model::PathId;
@@ -19,7 +20,6 @@ use catena_nf::function::{RuleCount, StateEntry};
 use catena_nf::outcome::Outcomes;
 use catena_nf::packet::Time;
 use catena_nf::{Function, check};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Entries that are kept for whoever takes its place, at most.
@@ -44,9 +44,15 @@ pub(crate) struct Running {
     /// It has not died since its value was made.
     is_alive: bool,
     /// What it has told of what it remembers, for whoever takes its place when it has died.
-    kept: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// It has begun with nothing, so what it has told before is of no use any more.
-    is_blank: bool,
+    kept: Arc<Kept>,
+    /// The same, of a telling of everything that has not come to its end.
+    partly_told: Option<Kept>,
+    /// Whoever takes its place, when it is made.
+    renewal: Arc<Renewal>,
+    /// It has begun anew since it told anything: what was told may be more than it knows.
+    is_anew: bool,
+    /// It has begun anew since it followed another value of its instance.
+    lags: bool,
     /// The path that packets took through it last.
     pub(crate) taken: Option<PathId>,
     /// The visit to it behind which enters what it asks others, and the tables that this was found in.
@@ -69,8 +75,11 @@ impl Running {
             messages: MessageCounters::default(),
             copied_bytes: 0,
             copied_before: 0,
-            kept: BTreeMap::new(),
-            is_blank: false,
+            kept: Arc::default(),
+            partly_told: None,
+            renewal: Arc::default(),
+            is_anew: false,
+            lags: false,
             taken: None,
             way: None,
         }
@@ -130,64 +139,50 @@ impl Running {
         }
         // Of something else than packets and time.
         self.end(now);
-        if self.life.may_begin(now)
-            && let Some(fresh) = self.bundle.take()
-        {
+        if !self.life.may_begin(now) {
+            return;
+        }
+        if self.renewal.was_refused() || self.life.dies_again_and_again() {
+            // It may be that which it dies of: the next one begins with nothing.
+            self.kept = Arc::default();
+        }
+        if let Some(fresh) = self.bundle.renew(&self.renewal, &self.kept) {
             self.function.replace(fresh);
-            self.is_alive = true;
-            self.remember();
+            (self.is_alive, self.is_anew, self.lags) = (true, true, true);
+            self.partly_told = None;
         }
     }
 
-    /// One that has just begun takes over what it had told, unless it may be that which it dies of.
-    fn remember(&mut self) {
-        if self.life.dies_again_and_again() {
-            self.kept.clear();
-        }
-        let entry = |(key, value): (&Vec<u8>, &Vec<u8>)| StateEntry {
-            key: key.clone(),
-            value: Some(value.clone()),
-        };
-        let entries: Vec<StateEntry> = self.kept.iter().map(entry).collect();
-        if !entries.is_empty() {
-            let (taken, all, function) = (self.take_over(&entries), entries.len(), self.name());
-            tracing::info!(function, taken, all, "it remembers what it had told before it died");
-            if self.function.is_empty() {
-                // It has died of that: the next one begins with nothing.
-                self.kept.clear();
-            }
-        }
-        self.is_blank = self.kept.is_empty();
+    /// Has it begun anew since this was asked last?
+    pub(super) fn take_anew(&mut self) -> bool {
+        std::mem::take(&mut self.is_anew)
     }
 
-    /// Has it begun with nothing since this was asked last?
-    pub(super) fn take_blank(&mut self) -> bool {
-        std::mem::take(&mut self.is_blank)
-    }
-
-    /// It has told this of what it remembers.
-    pub(super) fn keep(&mut self, change: &StateChange) {
+    /// It has told this of what it remembers; `is_end`: no more of what it was asked for is to come.
+    pub(super) fn keep(&mut self, change: &StateChange, is_end: bool) {
         if change.is_whole {
-            self.kept.clear();
+            self.partly_told = Some(Kept::new());
         }
-        if self.kept.len() < KEPT_MAX {
-            add(&mut self.kept, &change.entries);
+        match &mut self.partly_told {
+            Some(partly) => add(partly, &change.entries),
+            None => add(Arc::make_mut(&mut self.kept), &change.entries),
+        }
+        if is_end && let Some(whole) = self.partly_told.take() {
+            // Letting go of much takes long, too.
+            self.bundle.let_go(std::mem::replace(&mut self.kept, Arc::new(whole)));
         }
     }
 
     /// A thread has stopped that was to ask it: where that has its value, another takes its place.
-    pub(crate) fn leave_behind(&mut self) {
+    pub(crate) fn leave_behind(&mut self, now: Time) {
         if self.function.take_back() {
             return;
         }
         let function = self.name();
         tracing::error!(function, "a thread does not come back from it, and it begins anew");
-        self.function = self.bundle.take().map_or_else(Seat::empty, Seat::Here);
-        self.is_alive = !self.function.is_empty();
-        self.life.deaths += 1;
-        if self.is_alive {
-            self.remember();
-        }
+        self.function = Seat::empty();
+        self.end(now);
+        self.begin_anew(now);
     }
 
     /// Time passes for it, and what that makes is checked against its profile; one that dies of it begins anew.
@@ -256,15 +251,21 @@ impl Running {
     /// is answered.
     pub(super) fn follow(&mut self, other: &mut Self, all: bool) -> Vec<StateEntry> {
         let mut entries: Vec<StateEntry> = Vec::new();
-        other.function.with(|function| function.export(all, &mut entries));
+        let all = all || std::mem::take(&mut self.lags) || std::mem::take(&mut other.lags);
+        if other.function.with(|function| function.export(all, &mut entries)).is_none() {
+            // Of one that is dead it is known what it had told.
+            entries = renewal::entries(&other.kept);
+        }
         match all {
-            true => self.kept.clone_from(&other.kept),
+            true => self.kept = Arc::clone(&other.kept),
+            // It goes with the newest, which alone tells.
             false => std::mem::swap(&mut self.kept, &mut other.kept),
         }
         self.take_over(&entries);
         self.errors = other.errors.clone();
         self.errors_withheld = other.errors_withheld;
-        (self.events, self.life) = (other.events, other.life);
+        self.events = other.events;
+        self.life.follow(other.life);
         self.copied_before = other.copied_before + other.copied_bytes;
         self.messages = other.messages.clone();
         entries
@@ -274,7 +275,7 @@ impl Running {
     pub(super) fn take_over(&mut self, entries: &[StateEntry]) -> usize {
         if self.function.is_empty() {
             // It begins with that.
-            add(&mut self.kept, entries);
+            add(Arc::make_mut(&mut self.kept), entries);
             return entries.len();
         }
         let taken = self.function.with(|function| {
@@ -327,10 +328,13 @@ impl Running {
     }
 }
 
-fn add(kept: &mut BTreeMap<Vec<u8>, Vec<u8>>, entries: &[StateEntry]) {
+fn add(kept: &mut Kept, entries: &[StateEntry]) {
     for StateEntry { key, value } in entries {
         match value {
-            Some(value) => drop(kept.insert(key.clone(), value.clone())),
+            Some(value) if kept.len() < KEPT_MAX || kept.contains_key(key) => {
+                kept.insert(key.clone(), value.clone());
+            }
+            Some(_) => {}
             None => drop(kept.remove(key)),
         }
     }

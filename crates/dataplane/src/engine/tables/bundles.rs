@@ -2,7 +2,9 @@
 //! knows it. Knows how long each is needed; refuses to know what a function does.
 
 use super::makers::Makers;
+use super::renewal::{Kept, Renewal, entries};
 use crate::engine::error::{CompileError, at_most};
+use crate::engine::stage::{ask_safely, bury};
 use catena_model::bundle::{Configuration, ConfigurationId};
 use catena_model::entry::Entries;
 use catena_model::id::InstanceId;
@@ -39,8 +41,6 @@ struct Made {
     ready: Mutex<Vec<Box<dyn Function>>>,
     /// As many as will be asked for were made.
     is_prepared: AtomicBool,
-    /// One more is being made.
-    is_coming: AtomicBool,
 }
 
 impl Made {
@@ -93,7 +93,6 @@ impl Bundle {
             makers,
             ready: Mutex::default(),
             is_prepared: AtomicBool::new(false),
-            is_coming: AtomicBool::new(false),
         };
         // What it says of itself follows from its configuration: a process is not asked for it.
         let first = registry::make(&made.configuration, &made.surroundings);
@@ -116,27 +115,73 @@ impl Bundle {
         self.made.prepare(engines, &self.name);
     }
 
-    /// A value of its own for an engine; none: there is none yet, or it cannot be made.
-    pub(crate) fn take(self: &Arc<Self>) -> Option<Box<dyn Function>> {
+    /// A value of its own for an engine that begins; none: there is none yet, or it cannot be made.
+    pub(crate) fn take(&self) -> Option<Box<dyn Function>> {
         let ready = self.made.ready().pop();
-        if ready.is_some() {
-            return ready;
-        }
-        let Some(makers) = &self.made.makers else { return self.made.value().ok() };
-        if !self.made.is_coming.swap(true, Ordering::AcqRel) {
-            let bundle = Arc::clone(self);
-            makers.soon(Box::new(move || bundle.make_one()));
-        }
-        None
+        ready.or_else(|| match self.made.makers {
+            Some(_) => None,
+            None => self.made.value().ok(),
+        })
     }
 
-    fn make_one(&self) -> bool {
-        let made = self.made.value().map(|value| self.made.ready().push(value));
+    /// One that knows what was kept, for the place of one that has died; none: it is not made yet, or cannot be.
+    pub(crate) fn renew(
+        self: &Arc<Self>,
+        renewal: &Arc<Renewal>,
+        kept: &Arc<Kept>,
+    ) -> Option<Box<dyn Function>> {
+        let ready = renewal.take();
+        if ready.is_some() || !renewal.begin() {
+            return ready;
+        }
+        let (bundle, kept, coming) = (Arc::clone(self), Arc::clone(kept), Arc::clone(renewal));
+        let task = move || bundle.make_one(&coming, &kept);
+        match &self.made.makers {
+            Some(makers) => makers.soon(Box::new(task)),
+            None => drop(task()),
+        }
+        renewal.take()
+    }
+
+    fn make_one(&self, renewal: &Renewal, kept: &Kept) -> bool {
+        let made = self.made.value().map(|value| self.remembering(value, kept));
         if let Err(why) = &made {
             tracing::error!(function = self.name, "it cannot be made anew: {why}");
         }
-        self.made.is_coming.store(false, Ordering::Release);
-        made.is_ok()
+        let is_made = made.is_ok();
+        renewal.end(made);
+        is_made
+    }
+
+    /// A value that has taken over what was kept; none: it has died of that.
+    fn remembering(&self, mut value: Box<dyn Function>, kept: &Kept) -> Option<Box<dyn Function>> {
+        if kept.is_empty() {
+            return Some(value);
+        }
+        let (entries, mut taken) = (entries(kept), 0);
+        let died = ask_safely(|| {
+            taken = value.import(&entries);
+            // It is nothing that it would tell again.
+            value.export(false, &mut Vec::new());
+        });
+        let (function, all) = (&self.name, entries.len());
+        let Some(why) = died else {
+            tracing::info!(function, taken, all, "it remembers what it had told before it died");
+            return Some(value);
+        };
+        tracing::error!(function, "it has died of what it was to remember: {why}");
+        bury(Some(value));
+        None
+    }
+
+    /// Has something taken apart by whoever has time to.
+    pub(crate) fn let_go(&self, kept: Arc<Kept>) {
+        if let Some(makers) = self.made.makers.as_ref().filter(|_| !kept.is_empty()) {
+            makers.soon(Box::new(move || {
+                drop(kept);
+                true
+            }));
+        }
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod network;
 pub(crate) mod path;
 pub(crate) mod pins;
 pub(crate) mod port;
+pub(crate) mod renewal;
 pub(crate) mod slices;
 
 use crate::engine::collections::sharing::Slab;

@@ -1,8 +1,14 @@
-//! What functions remember, on its way from workers to who writes it down.
+//! What functions remember, on its way from workers to who writes it down, and the end of a data plane whose functions
+//! need somebody else.
 
 use super::Control;
 use crate::engine::StateChange;
-use crate::shell::order::Order;
+use crate::shell::DataplaneError;
+use crate::shell::order::{Order, Report};
+use std::time::Duration;
+
+/// A data plane goes on for so long at least, whoever has ended.
+const STARTER_REST: Duration = Duration::from_secs(10);
 
 impl Control {
     /// Has what a worker tells written down. Where there is no room for it, the worker tells all of it again.
@@ -19,9 +25,26 @@ impl Control {
         else {
             return;
         };
+        // What they have told before that comes first.
+        while let Ok(Some(report)) = self.workers.next_report() {
+            if let Report::FunctionState(worker, changes) = report {
+                self.keeper.keep_last(number(worker), changes);
+            }
+        }
         for (worker, changes) in [first].into_iter().chain(others).enumerate() {
             self.keeper.keep_last(number(worker), changes);
         }
+    }
+
+    /// Whoever starts processes has ended, and one is needed: an agent that is there starts both anew. Without one, or
+    /// where it ends again and again, all that needs no process goes on.
+    pub(super) fn end_without_starter(&mut self) -> Result<(), DataplaneError> {
+        let is_settled = self.began.elapsed() >= STARTER_REST;
+        if !(self.makers.has_ended() && self.agent.is_some() && is_settled) {
+            return Ok(());
+        }
+        self.keep_last_state();
+        Err(DataplaneError::StarterEnded)
     }
 }
 
