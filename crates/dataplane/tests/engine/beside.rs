@@ -169,7 +169,7 @@ impl Nursery {
             std::thread::sleep(Duration::from_millis(2));
         }
         // It is about to be made, and is taken up with the next moment that passes for functions.
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(60));
         rig.sleep(2_000);
     }
 
@@ -263,10 +263,10 @@ fn whose_process_ends_costs_what_it_had_and_begins_anew() {
         let victim = random.pick(&nursery.functions()).unwrap();
         let is_stopped = number % 10 == 9;
         Nursery::signal(victim, if is_stopped { Signal::STOP } else { Signal::KILL });
-        let mut rounds = 0;
-        // Whoever is stopped is noticed when it is asked, once whoever stands before it has begun anew.
+        let (mut rounds, began) = (0, Instant::now());
+        // Whoever is stopped is noticed when it is asked; while it was being made, after 20 s.
         while rounds < 3 || nursery.functions().contains(&victim) {
-            assert!(rounds < 100, "{victim} is of no use, {number}: {failed}");
+            assert!(began.elapsed() < PATIENCE, "{victim} is of no use, {number}: {failed}");
             if rounds > 3 {
                 nursery.wait_for(&mut rig, 3);
             }

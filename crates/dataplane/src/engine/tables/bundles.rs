@@ -2,7 +2,7 @@
 //! knows it. Knows how long each is needed; refuses to know what a function does.
 
 use super::makers::Makers;
-use super::renewal::{Kept, Renewal, entries};
+use super::renewal::{Kept, Next, Renewal, entries};
 use crate::engine::error::{CompileError, at_most};
 use crate::engine::stage::{ask_safely, bury};
 use catena_model::bundle::{Configuration, ConfigurationId};
@@ -130,9 +130,10 @@ impl Bundle {
         renewal: &Arc<Renewal>,
         kept: &Arc<Kept>,
     ) -> Option<Box<dyn Function>> {
-        let ready = renewal.take();
-        if ready.is_some() || !renewal.begin() {
-            return ready;
+        match renewal.want() {
+            Next::Made(value) => return Some(value),
+            Next::Coming => return None,
+            Next::Unwanted => {}
         }
         let (bundle, kept, coming) = (Arc::clone(self), Arc::clone(kept), Arc::clone(renewal));
         let task = move || bundle.make_one(&coming, &kept);

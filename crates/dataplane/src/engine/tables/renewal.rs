@@ -5,7 +5,7 @@ use catena_nf::Function;
 use catena_nf::function::StateEntry;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a value has told of what it remembers.
 pub(crate) type Kept = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -19,41 +19,63 @@ pub(crate) fn entries(kept: &Kept) -> Vec<StateEntry> {
     kept.iter().map(entry).collect()
 }
 
-/// The next value, when it is made.
+/// The next value.
 #[derive(Default)]
 pub(crate) struct Renewal {
-    ready: Mutex<Option<Box<dyn Function>>>,
-    /// It is being made.
-    is_coming: AtomicBool,
+    next: Mutex<Next>,
     /// One has died of what it was to remember.
     was_refused: AtomicBool,
+}
+
+/// How far it is.
+#[derive(Default)]
+pub(super) enum Next {
+    /// Nobody makes it.
+    #[default]
+    Unwanted,
+    /// It is being made.
+    Coming,
+    /// Whoever wants it takes it.
+    Made(Box<dyn Function>),
 }
 
 impl Renewal {
     /// It; none: it is not made.
     pub(super) fn take(&self) -> Option<Box<dyn Function>> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner).take()
+        let mut next = self.lock();
+        match std::mem::take(&mut *next) {
+            Next::Made(value) => Some(value),
+            former => {
+                *next = former;
+                None
+            }
+        }
     }
 
-    /// It is to be made; false: it is being made.
-    pub(super) fn begin(&self) -> bool {
-        !self.is_coming.swap(true, Ordering::AcqRel)
+    /// It, or whether somebody makes it already; where nobody does, whoever asks is to have it made.
+    pub(super) fn want(&self) -> Next {
+        let mut next = self.lock();
+        match std::mem::take(&mut *next) {
+            Next::Made(value) => Next::Made(value),
+            former => {
+                *next = Next::Coming;
+                former
+            }
+        }
     }
 
     /// It is made, has died of what it was to remember, or cannot be made.
     pub(super) fn end(&self, made: Result<Option<Box<dyn Function>>, String>) {
-        match made {
-            Ok(Some(value)) => {
-                *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
-            }
-            Ok(None) => self.was_refused.store(true, Ordering::Relaxed),
-            Err(_) => {}
-        }
-        self.is_coming.store(false, Ordering::Release);
+        self.was_refused.store(matches!(made, Ok(None)), Ordering::Relaxed);
+        *self.lock() = made.ok().flatten().map_or(Next::Unwanted, Next::Made);
     }
 
     /// Has one died of what it was to remember, since this was asked last?
     pub(crate) fn was_refused(&self) -> bool {
         self.was_refused.swap(false, Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Next> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
