@@ -364,6 +364,17 @@ pub fn set_identification(packet: &mut [u8], identification: u16) -> Result<(), 
     Ok(())
 }
 
+/// Replaces DSCP and ECN and updates the checksum (RFC 1624).
+///
+/// # Errors
+/// When the bytes are shorter than a header.
+pub fn set_traffic_class(packet: &mut [u8], traffic_class: u8) -> Result<(), Ipv4Error> {
+    let header = fixed_mut(packet)?;
+    let value = u16::from_be_bytes([header[0], traffic_class]);
+    replace_word(header, field::TRAFFIC_CLASS - 1, value);
+    Ok(())
+}
+
 /// Replaces the time to live and updates the checksum (RFC 1624).
 ///
 /// # Errors

@@ -156,18 +156,7 @@ impl<'p> Ipv6View<'p> {
 
     #[inline]
     fn read(bytes: &'p [u8], is_cut: bool) -> Result<Self, Ipv6Error> {
-        let (fixed, rest) = bytes
-            .split_first_chunk::<HEADER_BYTES>()
-            .ok_or(Ipv6Error::Truncated { need: HEADER_BYTES, have: bytes.len() })?;
-        let version = fixed[0] >> 4;
-        if version != 6 {
-            return Err(Ipv6Error::Version(version));
-        }
-        let field = payload_length(fixed);
-        let payload = rest
-            .get(..usize::from(field))
-            .or(is_cut.then_some(rest))
-            .ok_or(Ipv6Error::PayloadLength { field, have: rest.len() })?;
+        let (fixed, payload) = split(bytes, is_cut)?;
         let upper = walk(IpProtocol(fixed[field::NEXT_HEADER]), payload)?;
         Ok(Self { fixed, payload, upper })
     }
@@ -175,7 +164,7 @@ impl<'p> Ipv6View<'p> {
     /// DSCP and ECN in one octet.
     #[must_use]
     pub const fn traffic_class(&self) -> u8 {
-        self.fixed[0] << 4 | self.fixed[1] >> 4
+        traffic_class(self.fixed)
     }
 
     /// Explicit congestion notification, 0 to 3 (3 = congestion experienced).
@@ -187,8 +176,7 @@ impl<'p> Ipv6View<'p> {
     /// Flow label (RFC 6437).
     #[must_use]
     pub fn flow_label(&self) -> FlowLabel {
-        let [a, b, c, d, ..] = *self.fixed;
-        FlowLabel::from_low_bits(u32::from_be_bytes([a, b, c, d]))
+        flow_label(self.fixed)
     }
 
     /// Extension headers and upper layer, bytes.
@@ -263,16 +251,26 @@ impl<'p> Ipv6View<'p> {
     /// The meaning of the fixed header.
     #[must_use]
     pub fn header(&self) -> Ipv6Header {
-        Ipv6Header {
-            traffic_class: self.traffic_class(),
-            flow_label: self.flow_label(),
-            payload_length: self.payload_length(),
-            next_header: self.next_header(),
-            hop_limit: self.hop_limit(),
-            source: self.source(),
-            destination: self.destination(),
-        }
+        Ipv6Header::read(self.fixed)
     }
+}
+
+/// The fixed header and its payload.
+#[inline]
+fn split(bytes: &[u8], is_cut: bool) -> Result<(&[u8; HEADER_BYTES], &[u8]), Ipv6Error> {
+    let (fixed, rest) = bytes
+        .split_first_chunk::<HEADER_BYTES>()
+        .ok_or(Ipv6Error::Truncated { need: HEADER_BYTES, have: bytes.len() })?;
+    let version = fixed[0] >> 4;
+    if version != 6 {
+        return Err(Ipv6Error::Version(version));
+    }
+    let field = payload_length(fixed);
+    let payload = rest
+        .get(..usize::from(field))
+        .or(is_cut.then_some(rest))
+        .ok_or(Ipv6Error::PayloadLength { field, have: rest.len() })?;
+    Ok((fixed, payload))
 }
 
 /// Goes through the extension headers (RFC 8200 section 4). Behind a later fragment's header there
@@ -333,6 +331,29 @@ pub struct Ipv6Header {
 }
 
 impl Ipv6Header {
+    /// Reads the header at the front of the bytes, and answers its payload without looking into it: for who
+    /// knows which extension header comes first.
+    ///
+    /// # Errors
+    /// When version or payload length contradict the bytes.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Ipv6Error> {
+        let (fixed, payload) = split(bytes, false)?;
+        Ok((Self::read(fixed), payload))
+    }
+
+    fn read(fixed: &[u8; HEADER_BYTES]) -> Self {
+        Self {
+            traffic_class: traffic_class(fixed),
+            flow_label: flow_label(fixed),
+            payload_length: payload_length(fixed),
+            next_header: IpProtocol(fixed[field::NEXT_HEADER]),
+            hop_limit: fixed[field::HOP_LIMIT],
+            source: address(&fixed[field::SOURCE]),
+            destination: address(&fixed[field::DESTINATION]),
+        }
+    }
+
     /// Writes the header to the front of the buffer, 40 bytes.
     ///
     /// # Errors
@@ -368,9 +389,38 @@ pub fn set_hop_limit(packet: &mut [u8], hop_limit: u8) -> Result<(), Ipv6Error> 
     Ok(())
 }
 
+/// Replaces the destination address.
+///
+/// # Errors
+/// When the bytes are shorter than a header.
+pub fn set_destination(packet: &mut [u8], destination: Ipv6Addr) -> Result<(), Ipv6Error> {
+    fixed_mut(packet)?[field::DESTINATION].copy_from_slice(&destination.octets());
+    Ok(())
+}
+
+/// Replaces DSCP and ECN.
+///
+/// # Errors
+/// When the bytes are shorter than a header.
+pub fn set_traffic_class(packet: &mut [u8], traffic_class: u8) -> Result<(), Ipv6Error> {
+    let header = fixed_mut(packet)?;
+    header[0] = header[0] & 0xf0 | traffic_class >> 4;
+    header[1] = header[1] & 0x0f | traffic_class << 4;
+    Ok(())
+}
+
 fn fixed_mut(packet: &mut [u8]) -> Result<&mut [u8; HEADER_BYTES], Ipv6Error> {
     let have = packet.len();
     packet.first_chunk_mut().ok_or(Ipv6Error::Truncated { need: HEADER_BYTES, have })
+}
+
+const fn traffic_class(fixed: &[u8; HEADER_BYTES]) -> u8 {
+    fixed[0] << 4 | fixed[1] >> 4
+}
+
+fn flow_label(fixed: &[u8; HEADER_BYTES]) -> FlowLabel {
+    let [a, b, c, d, ..] = *fixed;
+    FlowLabel::from_low_bits(u32::from_be_bytes([a, b, c, d]))
 }
 
 fn payload_length(fixed: &[u8; HEADER_BYTES]) -> u16 {

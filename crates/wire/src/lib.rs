@@ -37,6 +37,8 @@ pub mod scalar;
 pub mod sctp;
 pub mod segment;
 pub mod source_route;
+pub mod srv6;
+pub mod srv6_int;
 pub mod stt;
 pub mod tcp;
 pub mod udp;

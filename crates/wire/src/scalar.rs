@@ -139,6 +139,27 @@ bounded! {
     FragmentOffset(u16) max 0x1fff
 }
 
+bounded! {
+    /// How long functions took, in units of 128 ns, as telemetry over segment routing has it, 24 bits.
+    LatencyUnits(u32) max 0xff_ffff
+}
+bounded! {
+    /// A queue of a node, as telemetry over segment routing has it, 4 bits.
+    QueueId(u8) max 15
+}
+bounded! {
+    /// Packets in a queue, as telemetry over segment routing has it, 12 bits.
+    QueueLength(u16) max 0xfff
+}
+bounded! {
+    /// Packets of a flow at a node modulo 2^20, as telemetry over segment routing has it.
+    FlowCounter(u32) max 0xf_ffff
+}
+bounded! {
+    /// A function among those of one node, as telemetry over segment routing has it, 7 bits.
+    FunctionIndex(u8) max 127
+}
+
 impl FragmentOffset {
     /// The offset in bytes.
     #[must_use]
@@ -285,6 +306,8 @@ pub struct IpProtocol(pub u8);
 impl IpProtocol {
     /// IPv6 hop-by-hop options.
     pub const HOP_BY_HOP: Self = Self(0);
+    /// A whole IPv4 packet (RFC 2003).
+    pub const IPV4: Self = Self(4);
     /// ICMP.
     pub const ICMP: Self = Self(1);
     /// TCP.
@@ -293,6 +316,8 @@ impl IpProtocol {
     pub const UDP: Self = Self(17);
     /// Datagram Congestion Control Protocol (RFC 4340).
     pub const DCCP: Self = Self(33);
+    /// A whole IPv6 packet (RFC 2473).
+    pub const IPV6: Self = Self(41);
     /// IPv6 routing header.
     pub const ROUTING: Self = Self(43);
     /// IPv6 fragment header.
@@ -311,6 +336,8 @@ impl IpProtocol {
     pub const SCTP: Self = Self(132);
     /// UDP-Lite (RFC 3828).
     pub const UDP_LITE: Self = Self(136);
+    /// A whole Ethernet frame (RFC 8986 section 10.1).
+    pub const ETHERNET: Self = Self(143);
 }
 
 /// Whose network a tunnel header names: what Open vSwitch and Linux call the tunnel's identifier
