@@ -102,7 +102,7 @@ pub struct Step {
 }
 
 /// End.T.INT: the next segment becomes the destination, with a hop less, and the record takes the place of the one
-/// that is done with. A packet that takes no records along goes on as by [`crate::srv6::end`].
+/// that is done with; F is by the visit. A packet that takes no records along goes on as by [`crate::srv6::end`].
 ///
 /// # Errors
 /// When the packet is none of segment routing, is at its last segment, or has no hops left. It is left as it was.
@@ -116,7 +116,9 @@ pub fn end_t_int(
     let advance = Advance::of(&view)?;
     let judged = Judged::of(view, tail);
     advance.write(packet)?;
-    let is_recorded = judged.record(packet, advance.segments_left + 1, record);
+    let is_of_function = matches!(visit, Visit::Function(_));
+    let record = IntMetadata { is_of_function, ..*record };
+    let is_recorded = judged.record(packet, advance.segments_left + 1, &record);
     if let (Visit::Function(sample), Ok(writable)) = (visit, judged.view) {
         put_tag(packet, IntTag { is_pending: true, ..writable.tag });
         put_result(packet, writable.result_at, sample);

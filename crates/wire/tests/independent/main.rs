@@ -10,5 +10,6 @@ mod packets;
 mod programs;
 mod scapy;
 mod source_route;
+mod srv6;
 mod tshark;
 mod tunnels;
