@@ -23,7 +23,7 @@
 //! receipt. Once [`SegmentRoutingView::parse`] has returned, no accessor can fail.
 
 mod csid;
-mod encapsulation;
+mod encaps;
 mod endpoint;
 mod error;
 mod hmac;
@@ -32,7 +32,7 @@ mod sid;
 mod tlv;
 
 pub use csid::{BLOCK_BYTES, CSIDS_MAX, container, next_csid};
-pub use encapsulation::Encapsulation;
+pub use encaps::Encaps;
 pub use endpoint::{SEGMENTS_LEFT_OFFSET, end, pop};
 pub use error::Srv6Error;
 pub use hmac::{HmacKey, sign, verify};

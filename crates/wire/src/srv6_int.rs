@@ -33,7 +33,7 @@ mod error;
 mod metadata;
 
 pub use behaviour::{
-    Egress, IntEncapsulation, Return, Step, Visit, end_dt_int, end_t_int, end_t_int_return,
+    Egress, IntEncaps, Return, Step, Visit, end_dt_int, end_t_int, end_t_int_return,
 };
 pub use error::IntError;
 pub use metadata::{ArrivalTime, FunctionLatency, IntMetadata, Queue};

@@ -15,6 +15,7 @@ mod keystone;
 mod rest;
 pub mod seeds;
 mod source_route;
+mod srv6;
 mod text;
 mod wire;
 
@@ -57,6 +58,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "probe", run: wire::probe, goldens: Some("frame") },
     format("segment", wire::segment),
     format("source_route", source_route::frame),
+    format("srv6", srv6::header),
+    format("srv6_int", srv6::packet),
     format("stt", wire::stt),
     format("tcp", wire::tcp),
     format("udp", wire::udp),

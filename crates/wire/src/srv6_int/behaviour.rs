@@ -12,13 +12,13 @@ use super::{
 use crate::ipv6;
 use crate::scalar::FlowLabel;
 use crate::srv6::{
-    Advance, Decapsulation, Encapsulation, HmacTlv, Inner, SegmentFlags, Srv6Error, Srv6View,
-    TAG_RANGE, Tlv, entry_range, hop, of_view,
+    Advance, Decapsulation, Encaps, HmacTlv, Inner, SegmentFlags, Srv6Error, Srv6View, TAG_RANGE,
+    Tlv, entry_range, hop, of_view,
 };
 
 /// H.Encaps.INT: what goes in front of a packet or frame that takes records along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IntEncapsulation<'p> {
+pub struct IntEncaps<'p> {
     /// Source address.
     pub source: Ipv6Addr,
     /// The segments in the order in which they are visited.
@@ -39,7 +39,7 @@ pub struct IntEncapsulation<'p> {
     pub key_id: Option<u32>,
 }
 
-impl IntEncapsulation<'_> {
+impl IntEncaps<'_> {
     /// Bytes by which a packet grows.
     #[must_use]
     pub const fn len_bytes(&self) -> usize {
@@ -50,7 +50,7 @@ impl IntEncapsulation<'_> {
     /// Writes the headers of a packet or frame of so many bytes at the start of `into`, and answers their length.
     ///
     /// # Errors
-    /// As [`Encapsulation::emit`], or when what cannot be signed is to be.
+    /// As [`Encaps::emit`], or when what cannot be signed is to be.
     pub fn emit(&self, inner_bytes: usize, into: &mut [u8]) -> Result<usize, IntError> {
         if self.tail == Tail::Paper && self.key_id.is_some() {
             return Err(IntError::PaperSigned);
@@ -61,12 +61,12 @@ impl IntEncapsulation<'_> {
             Tail::Paper => Tlv { kind: PAPER_TLV, value: value.split_at(MAP_BYTES).0 },
         };
         let signed = self.key_id.map_or(SegmentFlags::default(), |_| SegmentFlags::HMAC);
-        let encapsulation = Encapsulation {
+        let encapsulation = Encaps {
             source: self.source,
             way: self.way,
             traffic_class: self.traffic_class,
             flow_label: self.flow_label,
-            hop_limit: Encapsulation::HOP_LIMIT,
+            hop_limit: Encaps::HOP_LIMIT,
             inner: self.inner,
             is_reduced: false,
             flags: FLAG.with(signed),

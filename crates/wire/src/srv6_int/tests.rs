@@ -195,7 +195,7 @@ fn bytes_are_those_of_the_reference_table() {
         assert_eq!((with - TAIL_BYTES, 1_500 - with), (alone, left));
         // INT 2.1 sections 5.7 and 5.8: a shim of 4 bytes, a header of 12, and metadata.
         assert_eq!(alone + 4 + 12 + 16 * segments, beside);
-        let signed = IntEncapsulation { key_id: Some(1), ..encapsulation };
+        let signed = IntEncaps { key_id: Some(1), ..encapsulation };
         assert_eq!(signed.len_bytes(), with + 40);
     }
 }

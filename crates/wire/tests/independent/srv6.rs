@@ -4,12 +4,11 @@ use std::net::Ipv6Addr;
 
 use catena_wire::scalar::{EtherType, FlowLabel, IpProtocol};
 use catena_wire::srv6::{
-    self, Encapsulation, HmacKey, Inner, SegmentFlags, Srv6View, Tlv, TlvType, container,
-    decapsulation,
+    self, Encaps, HmacKey, Inner, SegmentFlags, Srv6View, Tlv, TlvType, container, decapsulation,
 };
 use catena_wire::srv6_int::{
-    ArrivalTime, DetectionResult, FunctionLatency, Hop, IntEncapsulation, IntMetadata, IntTag,
-    IntView, MapInfo, Tail, Visit, end_dt_int, end_t_int, end_t_int_return,
+    ArrivalTime, DetectionResult, FunctionLatency, Hop, IntEncaps, IntMetadata, IntTag, IntView,
+    MapInfo, Tail, Visit, end_dt_int, end_t_int, end_t_int_return,
 };
 
 use crate::packets::{self, HOST_1, HOST_2, emitted};
@@ -27,13 +26,13 @@ fn way() -> [Ipv6Addr; 3] {
     [2, 3, 4].map(segment)
 }
 
-fn encapsulation(way: &[Ipv6Addr]) -> Encapsulation<'_> {
-    Encapsulation {
+fn encapsulation(way: &[Ipv6Addr]) -> Encaps<'_> {
+    Encaps {
         source: SOURCE,
         way,
         traffic_class: 0xb8,
         flow_label: FlowLabel::new(0x1_2345).unwrap(),
-        hop_limit: Encapsulation::HOP_LIMIT,
+        hop_limit: Encaps::HOP_LIMIT,
         inner: Inner::Ipv4,
         is_reduced: false,
         flags: SegmentFlags::default(),
@@ -44,7 +43,7 @@ fn encapsulation(way: &[Ipv6Addr]) -> Encapsulation<'_> {
 }
 
 /// An IPv6 packet of these headers around what a tenant sends.
-fn around(encapsulation: &Encapsulation<'_>) -> Vec<u8> {
+fn around(encapsulation: &Encaps<'_>) -> Vec<u8> {
     let inside = match encapsulation.inner {
         Inner::Ethernet => packets::tenant_frame(),
         _ => packets::tenant_packet(),
@@ -54,7 +53,7 @@ fn around(encapsulation: &Encapsulation<'_>) -> Vec<u8> {
 
 fn with_telemetry(way: &[Ipv6Addr], key_id: Option<u32>) -> Vec<u8> {
     let inside = packets::tenant_packet();
-    let encapsulation = IntEncapsulation {
+    let encapsulation = IntEncaps {
         source: SOURCE,
         way,
         traffic_class: 0,
@@ -117,8 +116,8 @@ fn tshark_reads_segment_routing_to_the_packet_behind_it() {
     let written = [
         around(&encapsulation(&way)),
         stepped,
-        around(&Encapsulation { is_reduced, ..encapsulation(&way) }),
-        around(&Encapsulation { inner, ..encapsulation(&way) }),
+        around(&Encaps { is_reduced, ..encapsulation(&way) }),
+        around(&Encaps { inner, ..encapsulation(&way) }),
         popped.split_off(bytes),
         shifted,
         into_function,
@@ -190,8 +189,8 @@ for packet in packets:
     let (flags, tag, is_reduced) = (SegmentFlags::OAM, 0xabcd, true);
     let written = [
         around(&encapsulation(&way)),
-        around(&Encapsulation { is_reduced, ..encapsulation(&way) }),
-        around(&Encapsulation { flags, tag, tlvs: &tlvs, ..encapsulation(&way) }),
+        around(&Encaps { is_reduced, ..encapsulation(&way) }),
+        around(&Encaps { flags, tag, tlvs: &tlvs, ..encapsulation(&way) }),
         with_telemetry(&way, None),
     ];
     let test = "scapy_reads_segment_routing_and_writes_the_same_bytes";
@@ -281,7 +280,7 @@ for packet in packets:
     let mut again = signed(&way);
     end_t_int(&mut again, &record(2), Visit::Passing, Tail::Tlv).unwrap();
     srv6::sign(&mut again, &key).unwrap();
-    let reduced = Encapsulation { is_reduced: true, key_id: Some(KEY_ID), ..encapsulation(&way) };
+    let reduced = Encaps { is_reduced: true, key_id: Some(KEY_ID), ..encapsulation(&way) };
     let mut reduced = around(&reduced);
     srv6::sign(&mut reduced, &key).unwrap();
     let long: Vec<Ipv6Addr> = (1..=20).map(segment).collect();

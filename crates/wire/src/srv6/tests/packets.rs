@@ -15,13 +15,13 @@ fn key() -> HmacKey {
     HmacKey::new(&core::array::from_fn::<u8, 32, _>(|index| index as u8)).unwrap()
 }
 
-fn encapsulation(way: &[Ipv6Addr]) -> Encapsulation<'_> {
-    Encapsulation {
+fn encapsulation(way: &[Ipv6Addr]) -> Encaps<'_> {
+    Encaps {
         source: SOURCE,
         way,
         traffic_class: 0,
         flow_label: FlowLabel::new(0x1_2345).unwrap(),
-        hop_limit: Encapsulation::HOP_LIMIT,
+        hop_limit: Encaps::HOP_LIMIT,
         inner: Inner::Ipv4,
         is_reduced: false,
         flags: SegmentFlags::default(),
@@ -32,7 +32,7 @@ fn encapsulation(way: &[Ipv6Addr]) -> Encapsulation<'_> {
 }
 
 /// A packet of these headers, with this inside.
-fn packet(encapsulation: &Encapsulation<'_>, inside: &[u8]) -> Vec<u8> {
+fn packet(encapsulation: &Encaps<'_>, inside: &[u8]) -> Vec<u8> {
     let mut packet = vec![0xa5; encapsulation.len_bytes()];
     assert_eq!(encapsulation.emit(inside.len(), &mut packet), Ok(packet.len()));
     packet.extend(inside);
@@ -74,21 +74,21 @@ fn a_packet_is_encapsulated_walked_and_comes_out_again() {
 fn a_reduced_packet_leaves_out_what_its_destination_says() {
     let way = way();
     let is_reduced = true;
-    let bytes = packet(&Encapsulation { is_reduced, ..encapsulation(&way) }, b"inside");
+    let bytes = packet(&Encaps { is_reduced, ..encapsulation(&way) }, b"inside");
     assert_eq!(bytes.len(), 40 + 8 + 16 * 2 + 6);
     let mut walked = bytes.clone();
     assert_eq!(end(&mut walked), Ok(way[1]));
     assert_eq!(end(&mut walked), Ok(way[2]));
     assert_eq!(walked[decapsulation(&walked).unwrap().range], *b"inside");
 
-    let one = Encapsulation { is_reduced, inner: Inner::Ethernet, ..encapsulation(&way[..1]) };
+    let one = Encaps { is_reduced, inner: Inner::Ethernet, ..encapsulation(&way[..1]) };
     let bytes = packet(&one, b"inside");
     assert_eq!(bytes.len(), 40 + 6, "one segment needs no header");
     let inside = Decapsulation { inner: Inner::Ethernet, range: 40..46 };
     assert_eq!(decapsulation(&bytes), Ok(inside));
-    let bytes = packet(&Encapsulation { tag: 1, ..one }, b"inside");
+    let bytes = packet(&Encaps { tag: 1, ..one }, b"inside");
     assert_eq!(Srv6View::parse(&bytes).unwrap().routing().tag(), 1, "unless it says more");
-    let signed = Encapsulation { key_id: Some(7), is_reduced, ..encapsulation(&way) };
+    let signed = Encaps { key_id: Some(7), is_reduced, ..encapsulation(&way) };
     let mut bytes = packet(&signed, b"inside");
     sign(&mut bytes, &key()).unwrap();
     let view = Srv6View::parse(&bytes).unwrap();
@@ -117,7 +117,7 @@ fn a_header_that_is_done_with_comes_off() {
 fn a_packet_without_hops_stays_where_it_is() {
     for (hop_limit, expected) in [(0, None), (1, None), (2, Some(1)), (255, Some(254))] {
         let way = way();
-        let mut bytes = packet(&Encapsulation { hop_limit, ..encapsulation(&way) }, b"");
+        let mut bytes = packet(&Encaps { hop_limit, ..encapsulation(&way) }, b"");
         let before = bytes.clone();
         let stepped = end(&mut bytes);
         assert_eq!(stepped, expected.map_or(Err(Srv6Error::HopLimit), |_| Ok(way[1])));
@@ -213,7 +213,7 @@ fn containers_are_visited_identifier_by_identifier() {
     }
     let way = [container(block, &csids).unwrap()];
     assert_eq!(way[0].to_string(), "fc00:1:11:22:33:44:55:ffff");
-    let reduced = Encapsulation { is_reduced: true, hop_limit: 1, ..encapsulation(&way) };
+    let reduced = Encaps { is_reduced: true, hop_limit: 1, ..encapsulation(&way) };
     let mut bytes = packet(&reduced, b"");
     assert_eq!(next_csid(&mut bytes), Err(Srv6Error::HopLimit));
     ipv6::set_hop_limit(&mut bytes, 9).unwrap();
@@ -267,7 +267,7 @@ fn inherited(inner: Inner, ecn: u8, outer: u8) -> Result<u8, Srv6Error> {
         crate::ipv4::refresh_checksum(&mut inside).unwrap();
     }
     let way = [segment(2)];
-    let around = Encapsulation { inner, traffic_class: outer, ..encapsulation(&way) };
+    let around = Encaps { inner, traffic_class: outer, ..encapsulation(&way) };
     let mut bytes = packet(&around, &inside);
     let decapsulated = decapsulation(&bytes).unwrap();
     let before = bytes.clone();
@@ -293,7 +293,7 @@ fn what_is_inside_must_be_what_its_header_says() {
     for (inner, inside) in
         [(Inner::Ipv4, &[0x60, 0][..]), (Inner::Ipv6, &[0x45; 40]), (Inner::Ipv4, &[])]
     {
-        let mut bytes = packet(&Encapsulation { inner, ..encapsulation(&way) }, inside);
+        let mut bytes = packet(&Encaps { inner, ..encapsulation(&way) }, inside);
         let inside = decapsulation(&bytes).unwrap();
         assert_eq!(inside.inherit_ecn(&mut bytes), Err(Srv6Error::InnerVersion));
     }

@@ -16,8 +16,8 @@ pub(super) fn way() -> [Ipv6Addr; 3] {
     ["5f00:0:2:e1::", "5f00:0:3:e1::", "5f00:0:4:d6::"].map(|segment| segment.parse().unwrap())
 }
 
-pub(super) fn encapsulation(way: &[Ipv6Addr]) -> IntEncapsulation<'_> {
-    IntEncapsulation {
+pub(super) fn encapsulation(way: &[Ipv6Addr]) -> IntEncaps<'_> {
+    IntEncaps {
         source: "fd00:0:1::1".parse().unwrap(),
         way,
         traffic_class: 0,
@@ -35,7 +35,7 @@ pub(super) fn encapsulation(way: &[Ipv6Addr]) -> IntEncapsulation<'_> {
     }
 }
 
-fn packet(encapsulation: &IntEncapsulation<'_>) -> Vec<u8> {
+fn packet(encapsulation: &IntEncaps<'_>) -> Vec<u8> {
     let inside = hex(INSIDE);
     let mut packet = vec![0xa5; encapsulation.len_bytes()];
     assert_eq!(encapsulation.emit(inside.len(), &mut packet), Ok(packet.len()));
@@ -95,7 +95,7 @@ fn a_signed_header_is_signed_again_where_it_changed() {
     let key = HmacKey::new(&core::array::from_fn::<u8, 32, _>(|index| index as u8)).unwrap();
     let is_signed = |bytes: &[u8]| verify(&Srv6View::parse(bytes).unwrap(), &key).is_ok();
     let way = way();
-    let mut bytes = packet(&IntEncapsulation { key_id: Some(0x0102_0304), ..encapsulation(&way) });
+    let mut bytes = packet(&IntEncaps { key_id: Some(0x0102_0304), ..encapsulation(&way) });
     assert!(!is_signed(&bytes));
     sign(&mut bytes, &key).unwrap();
     assert_eq!(
@@ -119,7 +119,7 @@ fn a_signed_header_is_signed_again_where_it_changed() {
 fn passing_alone_leaves_the_detection_result_and_writes_what_the_map_has() {
     let way = way();
     let map = MapInfo::DEVICE.with(MapInfo::COUNTER);
-    let mut bytes = packet(&IntEncapsulation { map, ..encapsulation(&way) });
+    let mut bytes = packet(&IntEncaps { map, ..encapsulation(&way) });
     bytes[100..104].copy_from_slice(&SAMPLES[0].to_be_bytes());
     let passing = IntMetadata { is_of_function: false, ..first() };
     end_t_int(&mut bytes, &passing, Visit::Passing, Tail::Tlv).unwrap();
@@ -198,7 +198,7 @@ fn fields_outside_of_the_map_are_not_missed_when_a_packet_comes_back() {
     let now = ArrivalTime::from_ns(0x01_2345_6780 + 1_280);
     for bits in 0..32 {
         let map = MapInfo::new(bits).unwrap();
-        let mut bytes = packet(&IntEncapsulation { map, ..encapsulation(&way) });
+        let mut bytes = packet(&IntEncaps { map, ..encapsulation(&way) });
         end_t_int(&mut bytes, &first(), Visit::Function(None), Tail::Tlv).unwrap();
         let back = end_t_int_return(&mut bytes, 2, now, Tail::Tlv).unwrap();
         let view = IntView::parse(&bytes, Tail::Tlv).unwrap();
@@ -216,7 +216,7 @@ fn fields_outside_of_the_map_are_not_missed_when_a_packet_comes_back() {
 fn the_tail_of_the_paper_is_written_read_and_stepped_along() {
     let way = way();
     let tail = Tail::Paper;
-    let written = IntEncapsulation { tail, ..encapsulation(&way) };
+    let written = IntEncaps { tail, ..encapsulation(&way) };
     let mut bytes = packet(&written);
     assert_eq!(bytes[40..104], golden!("paper_tail_dr_zero"));
     end_t_int(&mut bytes, &first(), into_function(SAMPLES[0]), tail).unwrap();
@@ -231,7 +231,7 @@ fn the_tail_of_the_paper_is_written_read_and_stepped_along() {
     assert!(end_dt_int(&mut bytes, &second, tail).unwrap().is_recorded);
     let recorded = IntView::parse(&bytes, tail).unwrap().hops().collect::<Vec<_>>();
     assert_eq!(recorded, [with_latency(245_760, first()), second, second].map(Hop::Recorded));
-    let signed = IntEncapsulation { key_id: Some(1), ..written };
+    let signed = IntEncaps { key_id: Some(1), ..written };
     assert_eq!(signed.emit(0, &mut [0; 512]), Err(IntError::PaperSigned));
     let mut plain = golden!("journey_1_ingress");
     plain[45] = 0;
@@ -402,7 +402,7 @@ proptest! {
             .map(|node| Ipv6Addr::new(0x5f00, 0, node, 0xe1, 0, 7, 0, 0))
             .collect();
         let key_id = is_signed.then_some(1);
-        let mut bytes = packet(&IntEncapsulation { key_id, ..encapsulation(&way) });
+        let mut bytes = packet(&IntEncaps { key_id, ..encapsulation(&way) });
         crate::ipv6::set_hop_limit(&mut bytes, 255).unwrap();
         let length = bytes.len();
         let mut measured = Vec::new();

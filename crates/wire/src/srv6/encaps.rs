@@ -10,7 +10,7 @@ use crate::scalar::{FlowLabel, IpProtocol};
 
 /// What goes in front of a packet or frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Encapsulation<'p> {
+pub struct Encaps<'p> {
     /// Source address.
     pub source: Ipv6Addr,
     /// The segments in the order in which they are visited.
@@ -35,7 +35,7 @@ pub struct Encapsulation<'p> {
     pub key_id: Option<u32>,
 }
 
-impl Encapsulation<'_> {
+impl Encaps<'_> {
     /// Hops that a packet begins with.
     pub const HOP_LIMIT: u8 = 64;
 
