@@ -23,6 +23,7 @@ pub mod gre;
 pub mod gtp_u;
 pub mod icmp;
 pub mod inside;
+pub mod int_report;
 pub mod ipfix;
 pub mod ipv4;
 pub mod ipv6;

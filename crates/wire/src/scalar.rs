@@ -160,6 +160,19 @@ bounded! {
     FunctionIndex(u8) max 127
 }
 
+bounded! {
+    /// Part of a node that sends telemetry reports (Telemetry Report 2.0), 6 bits.
+    HardwareId(u8) max 63
+}
+bounded! {
+    /// Number of a group of telemetry reports (Telemetry Report 2.0), modulo 2^22.
+    ReportSequence(u32) max 0x3f_ffff
+}
+bounded! {
+    /// How full a queue is in a telemetry report (Telemetry Report 2.0), 24 bits.
+    QueueOccupancy(u32) max 0xff_ffff
+}
+
 impl FragmentOffset {
     /// The offset in bytes.
     #[must_use]

@@ -48,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     format("gtp_u", wire::gtp_u),
     format("icmp", wire::icmp),
     format("inside", wire::inside),
+    format("int_report", wire::int_report),
     format("ipfix", wire::ipfix),
     format("ipv4", wire::ipv4),
     format("ipv6", wire::ipv6),

@@ -9,6 +9,7 @@ use catena_wire::gre::GreHeader;
 use catena_wire::gtp_u::{GtpUHeader, GtpUView};
 use catena_wire::icmp::IcmpView;
 use catena_wire::inside::Inside;
+use catena_wire::int_report::{Report, ReportGroup};
 use catena_wire::ipv4::Ipv4View;
 use catena_wire::ipv6::Ipv6View;
 use catena_wire::lldp::{FRAME_MAX, LldpFrame};
@@ -236,6 +237,18 @@ pub(crate) fn probe(bytes: &[u8]) {
     black_box(ProbeMark::find(&view, bytes));
     black_box(catena_wire::probe::find_answer(MacAddr::BROADCAST, &view, bytes));
     black_box(catena_wire::probe::is_question_of(MacAddr::BROADCAST, &view, bytes));
+}
+
+pub(crate) fn int_report(bytes: &[u8]) {
+    let Ok((group, mut rest)) = ReportGroup::parse(bytes) else { return };
+    let read = |bytes: &[u8]| ReportGroup::parse(bytes).ok().map(|(group, _)| group);
+    again(&group, |into| group.emit(into), read);
+    while let Ok((report, behind)) = Report::parse(rest) {
+        let mut written = vec![0xa5; report.len_bytes()];
+        assert_eq!(report.emit(&mut written), Ok(written.len()));
+        assert_eq!(Report::parse(&written), Ok((report, &[][..])), "it is read as it was written");
+        rest = behind;
+    }
 }
 
 /// Cutting super-frames and joining packets. The first three bytes say how.
