@@ -66,6 +66,8 @@ impl IcmpV6Type {
     pub const PACKET_TOO_BIG: Self = Self(2);
     /// Time exceeded.
     pub const TIME_EXCEEDED: Self = Self(3);
+    /// Parameter problem.
+    pub const PARAMETER_PROBLEM: Self = Self(4);
     /// Echo request.
     pub const ECHO_REQUEST: Self = Self(128);
     /// Echo reply.

@@ -33,7 +33,7 @@ mod tlv;
 
 pub use csid::{BLOCK_BYTES, CSIDS_MAX, container, next_csid};
 pub use encaps::Encaps;
-pub use endpoint::{SEGMENTS_LEFT_OFFSET, end, pop};
+pub use endpoint::{end, pop};
 pub use error::Srv6Error;
 pub use hmac::{HmacKey, sign, verify};
 pub use inner::{Decapsulation, Inner, combined_ecn, decapsulation};
@@ -53,6 +53,7 @@ mod field {
     use core::ops::Range;
 
     pub(super) const NEXT_HEADER: usize = 0;
+    pub(super) const ROUTING_TYPE: usize = 2;
     pub(super) const SEGMENTS_LEFT: usize = 3;
     pub(super) const LAST_ENTRY: usize = 4;
     pub(super) const FLAGS: usize = 5;
@@ -65,6 +66,10 @@ pub const FIXED_BYTES: usize = 8;
 pub const SEGMENT_BYTES: usize = 16;
 /// Segments of one list at most: its length is counted by an octet, two for each.
 pub const SEGMENTS_MAX: usize = 127;
+/// Where the routing type is, bytes from the start of the packet.
+const ROUTING_TYPE_OFFSET: usize = ipv6::HEADER_BYTES + field::ROUTING_TYPE;
+/// Where Segments Left is, bytes from the start of the packet.
+const SEGMENTS_LEFT_OFFSET: usize = ipv6::HEADER_BYTES + field::SEGMENTS_LEFT;
 /// The unit of the length field, bytes.
 const UNIT: usize = 8;
 const ROUTING_TYPE: u8 = 4;

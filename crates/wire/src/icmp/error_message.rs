@@ -69,6 +69,13 @@ impl Said {
         Self { kind, code: 0, rest: 0, longest: IPV6_MTU_MIN as usize }
     }
 
+    /// Parameter problem over IPv6 (RFC 4443 section 3.4), by this code, at this octet of the packet.
+    #[must_use]
+    pub const fn parameter_problem_v6(code: u8, pointer: u32) -> Self {
+        let kind = IcmpV6Type::PARAMETER_PROBLEM.0;
+        Self { kind, code, rest: pointer, longest: IPV6_MTU_MIN as usize }
+    }
+
     /// Destination unreachable over IPv6 (RFC 4443 section 3.1), by this code.
     #[must_use]
     pub const fn unreachable_v6(code: u8) -> Self {

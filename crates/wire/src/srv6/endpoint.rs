@@ -5,12 +5,8 @@
 
 use core::net::Ipv6Addr;
 
-use super::{FIXED_BYTES, Srv6Error, Srv6View, field};
+use super::{FIXED_BYTES, SEGMENTS_LEFT_OFFSET, Srv6Error, Srv6View};
 use crate::ipv6::{self, Ipv6Header};
-
-/// Where Segments Left is, bytes from the start of the packet: what an ICMPv6 Parameter Problem points at
-/// (RFC 8754 section 4.3.1.1).
-pub const SEGMENTS_LEFT_OFFSET: usize = ipv6::HEADER_BYTES + field::SEGMENTS_LEFT;
 
 /// The step of a packet to its next segment, before it is written.
 #[derive(Clone, Copy, Debug)]

@@ -3,6 +3,7 @@
 
 use core::fmt;
 
+use super::{ROUTING_TYPE_OFFSET, SEGMENTS_LEFT_OFFSET};
 use crate::ipv6::Ipv6Error;
 use crate::scalar::IpProtocol;
 
@@ -84,13 +85,41 @@ pub enum Srv6Error {
         most: usize,
     },
     /// What follows is neither IP nor Ethernet.
-    Inner(IpProtocol),
+    Inner {
+        /// What it is.
+        protocol: IpProtocol,
+        /// Where it begins, bytes from the start of the packet.
+        offset: usize,
+    },
     /// The packet inside is none, or another than the header in front of it says.
     InnerVersion,
     /// Congestion was met on the way, and the packet inside cannot say so (RFC 6040 section 4.2).
     Congestion,
     /// A compressed identifier of 0, which would be the end of its container.
     ZeroCsid,
+}
+
+impl Srv6Error {
+    /// Code and pointer of the ICMPv6 Parameter Problem that the sender is told; none: it is told of something else, or
+    /// of nothing.
+    #[must_use]
+    pub fn parameter_problem(&self) -> Option<(u8, u32)> {
+        const ERRONEOUS_FIELD: u8 = 0;
+        // RFC 8754 section 8.3.
+        const UPPER_LAYER: u8 = 4;
+        let (code, pointer) = match *self {
+            // RFC 8200 section 4.4.
+            Self::RoutingType(_) => (ERRONEOUS_FIELD, ROUTING_TYPE_OFFSET),
+            // RFC 8754 section 4.3.1.1, RFC 8986 sections 4.4 to 4.12.
+            Self::LastEntry { .. } | Self::SegmentsLeft { .. } | Self::SegmentsRemain(_) => {
+                (ERRONEOUS_FIELD, SEGMENTS_LEFT_OFFSET)
+            }
+            // RFC 8986 section 4.1.1.
+            Self::Inner { offset, .. } => (UPPER_LAYER, offset),
+            _ => return None,
+        };
+        Some((code, u32::try_from(pointer).ok()?))
+    }
 }
 
 impl fmt::Display for Srv6Error {
@@ -132,7 +161,7 @@ impl fmt::Display for Srv6Error {
                 write!(f, "a way of {segments} segments, and there is room for {most}")
             }
             Self::TooLong { bytes, most } => write!(f, "{bytes} bytes are more than {most}"),
-            Self::Inner(protocol) => {
+            Self::Inner { protocol, .. } => {
                 write!(
                     f,
                     "next header {} behind the last segment is neither IP nor Ethernet",

@@ -34,12 +34,12 @@ impl Inner {
         }
     }
 
-    const fn of(protocol: IpProtocol) -> Result<Self, Srv6Error> {
+    const fn of(protocol: IpProtocol, offset: usize) -> Result<Self, Srv6Error> {
         match protocol {
             IpProtocol::IPV4 => Ok(Self::Ipv4),
             IpProtocol::IPV6 => Ok(Self::Ipv6),
             IpProtocol::ETHERNET => Ok(Self::Ethernet),
-            other => Err(Srv6Error::Inner(other)),
+            protocol => Err(Srv6Error::Inner { protocol, offset }),
         }
     }
 }
@@ -63,7 +63,7 @@ pub fn decapsulation(packet: &[u8]) -> Result<Decapsulation, Srv6Error> {
     let (header, payload) = Ipv6Header::parse(packet).map_err(Srv6Error::Ip)?;
     let end = ipv6::HEADER_BYTES + payload.len();
     if header.next_header != IpProtocol::ROUTING {
-        let inner = Inner::of(header.next_header)?;
+        let inner = Inner::of(header.next_header, ipv6::HEADER_BYTES)?;
         return Ok(Decapsulation { inner, range: ipv6::HEADER_BYTES..end });
     }
     of_view(&Srv6View::parse(packet)?)
@@ -77,7 +77,7 @@ pub(crate) fn of_view(view: &Srv6View<'_>) -> Result<Decapsulation, Srv6Error> {
     }
     let start = view.payload_offset();
     let range = start..start + view.payload().len();
-    Ok(Decapsulation { inner: Inner::of(routing.next())?, range })
+    Ok(Decapsulation { inner: Inner::of(routing.next(), start)?, range })
 }
 
 /// ECN of a packet that comes out, by its own and that of the packet it was in (RFC 6040 section 4.2); none: it may

@@ -2,6 +2,7 @@
 
 use std::net::Ipv6Addr;
 
+use catena_wire::icmp::error_message::{ErrorMessage, FRAME_BYTES_MAX, Said};
 use catena_wire::scalar::{EtherType, FlowLabel, IpProtocol};
 use catena_wire::srv6::{
     self, Encaps, HmacKey, Inner, SegmentFlags, Srv6View, Tlv, TlvType, container, decapsulation,
@@ -167,6 +168,22 @@ fn tshark_reads_segment_routing_to_the_packet_behind_it() {
         assert_eq!(read[..8], expected);
         assert_eq!(read[8..], ["", "10.0.0.2", ""]);
     }
+}
+
+#[test]
+fn tshark_reads_what_the_sender_of_a_malformed_header_is_told() {
+    let mut packet = around(&encapsulation(&way()));
+    packet[43] = 9;
+    let (code, pointer) = srv6::end(&mut packet).unwrap_err().parameter_problem().unwrap();
+    let frame = in_ethernet(&packet);
+    let message = ErrorMessage::judge(&frame).unwrap();
+    let mut into = [0xa5; FRAME_BYTES_MAX];
+    let said = Said::parameter_problem_v6(code, pointer);
+    let length = message.emit(said, (HOST_2, HOST_1), &mut into).unwrap();
+    let fields = ["icmpv6.type", "icmpv6.code", "icmpv6.pointer", "icmpv6.checksum.status"];
+    let test = "tshark_reads_what_the_sender_of_a_malformed_header_is_told";
+    let Some(rows) = tshark(test, &[into[..length].to_vec()], &fields) else { return };
+    assert_eq!(rows, [["4", "0", "43", "1"]]);
 }
 
 #[test]

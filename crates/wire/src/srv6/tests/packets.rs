@@ -141,16 +141,35 @@ fn what_is_no_packet_of_segment_routing_is_refused_by_name() {
     assert!(matches!(changed(4, 1), Err(Srv6Error::Ip(_))));
     assert_eq!(changed(6, 17), Err(Srv6Error::NextHeader(IpProtocol::UDP)));
     assert_eq!(changed(5, 55), Err(Srv6Error::Truncated { need: 56, have: 55 }));
-    assert_eq!(SEGMENTS_LEFT_OFFSET, 43);
     let mut other = bytes.clone();
     other[40] = 17;
     other[SEGMENTS_LEFT_OFFSET] = 0;
-    assert_eq!(decapsulation(&other), Err(Srv6Error::Inner(IpProtocol::UDP)));
+    let error = Srv6Error::Inner { protocol: IpProtocol::UDP, offset: 96 };
+    assert_eq!(decapsulation(&other), Err(error));
     let too_long = encapsulation(&way).emit(65_535 - 55, &mut [0; 96]);
     assert_eq!(too_long, Err(Srv6Error::TooLong { bytes: 65_536, most: 65_535 }));
     assert_eq!(encapsulation(&[]).emit(0, &mut [0; 96]), Err(Srv6Error::NoSegments));
     let none = encapsulation(&way).emit(0, &mut [0; 95]);
     assert_eq!(none, Err(Srv6Error::Truncated { need: 96, have: 95 }));
+}
+
+#[test]
+fn senders_are_told_of_the_field_that_is_wrong() {
+    let way = way();
+    let told = |changed: &[(usize, u8)]| {
+        let mut bytes = packet(&encapsulation(&way), b"");
+        changed.iter().for_each(|(at, octet)| bytes[*at] = *octet);
+        let error = end(&mut bytes).err().or(decapsulation(&bytes).err());
+        error.unwrap().parameter_problem()
+    };
+    assert_eq!(told(&[(42, 3)]), Some((0, 42)), "the routing type");
+    assert_eq!(told(&[(43, 4)]), Some((0, 43)), "segments left behind the list");
+    assert_eq!(told(&[(44, 3)]), Some((0, 43)), "a list behind the header");
+    assert_eq!(told(&[]), Some((0, 43)), "segments left where there should be none");
+    assert_eq!(told(&[(7, 1)]), None, "the hop limit is another message");
+    let mut last = packet(&encapsulation(&way), b"");
+    (last[40], last[43]) = (17, 0);
+    assert_eq!(decapsulation(&last).unwrap_err().parameter_problem(), Some((4, 96)));
 }
 
 #[test]

@@ -250,7 +250,8 @@ fn the_last_segment_comes_last_and_what_is_inside_is_known() {
         assert_eq!(bytes, before);
     };
     refused(43, 1, Srv6Error::SegmentsRemain(1));
-    refused(40, 17, Srv6Error::Inner(crate::scalar::IpProtocol::UDP));
+    let protocol = crate::scalar::IpProtocol::UDP;
+    refused(40, 17, Srv6Error::Inner { protocol, offset: 104 });
 }
 
 /// What Linux 6.18 makes of headers, `linux_seg6_result.json` of the reference: End steps, or drops the packet. Ours
