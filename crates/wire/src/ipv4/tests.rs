@@ -109,7 +109,10 @@ fn every_edit_keeps_the_checksum() {
     for value in 0..=u16::MAX {
         set_identification(&mut bytes, value).unwrap();
         set_ttl(&mut bytes, value as u8).unwrap();
-        assert!(Ipv4View::parse(&bytes).unwrap().is_checksum_correct());
+        set_traffic_class(&mut bytes, (value >> 8) as u8).unwrap();
+        let view = Ipv4View::parse(&bytes).unwrap();
+        assert!(view.is_checksum_correct());
+        assert_eq!(view.traffic_class(), (value >> 8) as u8);
     }
     for value in 20..=24 {
         set_total_length(&mut bytes, value).unwrap();

@@ -47,9 +47,15 @@ fn deconstruct() {
 #[test]
 fn construct() {
     let mut bytes = vec![0xa5; plain().len()];
-    Ipv6Header { payload_length: 0, hop_limit: 0, ..plain_header() }.emit(&mut bytes).unwrap();
+    let (traffic_class, destination) = (!plain_header().traffic_class, Ipv6Addr::LOCALHOST);
+    let (payload_length, hop_limit) = (0, 0);
+    Ipv6Header { traffic_class, payload_length, hop_limit, destination, ..plain_header() }
+        .emit(&mut bytes)
+        .unwrap();
     set_payload_length(&mut bytes, 3).unwrap();
     set_hop_limit(&mut bytes, 255).unwrap();
+    set_destination(&mut bytes, plain_header().destination).unwrap();
+    set_traffic_class(&mut bytes, plain_header().traffic_class).unwrap();
     bytes[40..].copy_from_slice(&[1, 2, 3]);
     assert_eq!(bytes, plain());
 }
@@ -57,6 +63,7 @@ fn construct() {
 #[test]
 fn parse() {
     assert_eq!(Ipv6View::parse(&plain()).unwrap().header(), plain_header());
+    assert_eq!(Ipv6Header::parse(&plain()), Ok((plain_header(), &[1, 2, 3][..])));
 }
 
 #[test]

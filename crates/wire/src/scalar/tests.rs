@@ -29,6 +29,14 @@ fn a_bounded_scalar_ends_at_its_width() {
         MplsLabel 20
         FlowLabel 20
         FragmentOffset 13
+        LatencyUnits 24
+        QueueId 4
+        QueueLength 12
+        FlowCounter 20
+        FunctionIndex 7
+        HardwareId 6
+        ReportSequence 22
+        QueueOccupancy 24
     }
 }
 
