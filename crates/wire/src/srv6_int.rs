@@ -39,7 +39,6 @@ pub use error::IntError;
 pub use metadata::{ArrivalTime, FunctionLatency, IntMetadata, Queue};
 
 use core::net::Ipv6Addr;
-use core::ops::Range;
 
 use crate::ipv6;
 use crate::scalar::{FunctionIndex, LatencyUnits};
@@ -256,10 +255,9 @@ pub enum Hop {
     Malformed,
 }
 
-/// A view: a packet that takes records along.
+/// What the header of a packet says of the records that it takes along.
 #[derive(Clone, Copy, Debug)]
-pub struct IntView<'p> {
-    packet: Srv6View<'p>,
+struct Marks {
     tag: IntTag,
     map: MapInfo,
     result: Option<DetectionResult>,
@@ -267,17 +265,8 @@ pub struct IntView<'p> {
     result_offset: usize,
 }
 
-impl<'p> IntView<'p> {
-    /// Reads the packet at the front of the bytes.
-    ///
-    /// # Errors
-    /// When it is none of segment routing, takes no records along, has no legal tag or tail, or more segments left
-    /// than its list has.
-    pub fn parse(packet: &'p [u8], tail: Tail) -> Result<Self, IntError> {
-        Self::of(tail.read(packet).map_err(IntError::Srv6)?, tail)
-    }
-
-    fn of(packet: Srv6View<'p>, tail: Tail) -> Result<Self, IntError> {
+impl Marks {
+    fn of(packet: &Srv6View<'_>, tail: Tail) -> Result<Self, IntError> {
         let routing = packet.routing();
         if !routing.flags().contains(FLAG) {
             return Err(IntError::NoFlag);
@@ -287,11 +276,31 @@ impl<'p> IntView<'p> {
         if segments_left > last_entry {
             return Err(IntError::Srv6(Srv6Error::SegmentsLeft { segments_left, last_entry }));
         }
-        let (at, &[high, low, a, b, c, d]) = tail.find(&packet).ok_or(IntError::NoTail)?;
+        let (at, &[high, low, a, b, c, d]) = tail.find(packet).ok_or(IntError::NoTail)?;
         let map = MapInfo::new(u16::from_be_bytes([high, low]))?;
         let result = DetectionResult::read(u32::from_be_bytes([a, b, c, d]));
         let result_offset = ipv6::HEADER_BYTES + routing.behind_offset() + at + MAP_BYTES;
-        Ok(Self { packet, tag, map, result, result_offset })
+        Ok(Self { tag, map, result, result_offset })
+    }
+}
+
+/// A view: a packet that takes records along.
+#[derive(Clone, Copy, Debug)]
+pub struct IntView<'p> {
+    packet: Srv6View<'p>,
+    marks: Marks,
+}
+
+impl<'p> IntView<'p> {
+    /// Reads the packet at the front of the bytes.
+    ///
+    /// # Errors
+    /// When it is none of segment routing, takes no records along, has no legal tag or tail, or more segments left
+    /// than its list has.
+    pub fn parse(packet: &'p [u8], tail: Tail) -> Result<Self, IntError> {
+        let packet = tail.read(packet).map_err(IntError::Srv6)?;
+        let marks = Marks::of(&packet, tail)?;
+        Ok(Self { packet, marks })
     }
 
     /// The packet.
@@ -303,24 +312,24 @@ impl<'p> IntView<'p> {
     /// Its tag.
     #[must_use]
     pub const fn tag(&self) -> IntTag {
-        self.tag
+        self.marks.tag
     }
 
     /// What records hold.
     #[must_use]
     pub const fn map(&self) -> MapInfo {
-        self.map
+        self.marks.map
     }
 
     /// What the function that the packet is in measured of an earlier one, if that is there.
     #[must_use]
     pub const fn result(&self) -> Option<DetectionResult> {
-        self.result
+        self.marks.result
     }
 
     /// What each entry says, in the order in which they are visited.
     pub fn hops(&self) -> impl Iterator<Item = Hop> + use<'p> {
-        let (map, left) = (self.map, usize::from(self.packet.routing().segments_left()));
+        let (map, left) = (self.marks.map, usize::from(self.packet.routing().segments_left()));
         let entries = self.packet.routing().list().iter().enumerate().rev();
         entries.map(move |(index, entry)| match IntMetadata::read(entry) {
             Err(IntError::NoMetadata) if index <= left => Hop::Ahead(Ipv6Addr::from(*entry)),
@@ -331,10 +340,6 @@ impl<'p> IntView<'p> {
             }
             _ => Hop::Malformed,
         })
-    }
-
-    fn result_range(&self) -> Range<usize> {
-        self.result_offset..self.result_offset + RESULT_BYTES
     }
 }
 

@@ -75,14 +75,16 @@ impl Encaps<'_> {
     /// shorter than [`Self::len_bytes`]. What it has no room for is left alone.
     pub fn emit(&self, inner_bytes: usize, into: &mut [u8]) -> Result<usize, Srv6Error> {
         let destination = *self.way.first().ok_or(Srv6Error::NoSegments)?;
-        let (need, have) = (self.len_bytes(), into.len());
-        let bytes = need - ipv6::HEADER_BYTES + inner_bytes;
+        let routing = self.routing();
+        let routing_bytes = routing.map_or(0, |routing| routing.len_bytes());
+        let (need, have) = (ipv6::HEADER_BYTES + routing_bytes, into.len());
+        let bytes = routing_bytes + inner_bytes;
         let most = usize::from(u16::MAX);
         let payload_length =
             u16::try_from(bytes).map_err(|_| Srv6Error::TooLong { bytes, most })?;
         let into = into.get_mut(..need).ok_or(Srv6Error::Truncated { need, have })?;
         let (header_into, routing_into) = into.split_at_mut(ipv6::HEADER_BYTES);
-        let next_header = match self.routing() {
+        let next_header = match routing {
             Some(routing) => {
                 routing.emit(routing_into)?;
                 IpProtocol::ROUTING

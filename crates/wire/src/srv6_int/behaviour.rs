@@ -7,7 +7,7 @@ use core::net::Ipv6Addr;
 
 use super::{
     ArrivalTime, DetectionResult, FLAG, FunctionLatency, IntError, IntMetadata, IntTag, IntView,
-    MAP_BYTES, MapInfo, PAPER_TLV, RESULT_BYTES, TLV, Tail, encapsulation_bytes,
+    MAP_BYTES, MapInfo, Marks, PAPER_TLV, RESULT_BYTES, TLV, Tail, encapsulation_bytes,
 };
 use crate::ipv6;
 use crate::scalar::FlowLabel;
@@ -114,14 +114,14 @@ pub fn end_t_int(
 ) -> Result<Step, Srv6Error> {
     let view = tail.read(packet)?;
     let advance = Advance::of(&view)?;
-    let judged = Judged::of(view, tail);
+    let judged = judge(&view, tail);
     advance.write(packet)?;
     let is_of_function = matches!(visit, Visit::Function(_));
     let record = IntMetadata { is_of_function, ..*record };
-    let is_recorded = judged.record(packet, advance.segments_left + 1, &record);
-    if let (Visit::Function(sample), Ok(writable)) = (visit, judged.view) {
-        put_tag(packet, IntTag { is_pending: true, ..writable.tag });
-        put_result(packet, writable.result_at, sample);
+    let is_recorded = put_own(packet, advance.segments_left + 1, &record, judged);
+    if let (Visit::Function(sample), Ok(marks)) = (visit, judged) {
+        put_tag(packet, IntTag { is_pending: true, ..marks.tag });
+        put_result(packet, marks.result_offset, sample);
     }
     Ok(Step { next: advance.next, is_recorded })
 }
@@ -149,7 +149,8 @@ pub fn end_t_int_return(
     tail: Tail,
 ) -> Result<Return, IntError> {
     let view = IntView::parse(packet, tail)?;
-    if !view.tag.is_pending {
+    let Marks { tag, map, result_offset, .. } = view.marks;
+    if !tag.is_pending {
         return Err(IntError::NotPending);
     }
     let header = *view.packet.header();
@@ -159,7 +160,6 @@ pub fn end_t_int_return(
     let at = usize::from(segments_left) + 1;
     let error = IntError::Srv6(Srv6Error::SegmentsLeft { segments_left, last_entry });
     let entry = view.packet.routing().list().get(at).ok_or(error)?;
-    let (map, tag, result_at) = (view.map, view.tag, view.result_range().start);
     let number = Some(device).filter(|_| map.contains(MapInfo::DEVICE));
     let own = IntMetadata::read(entry).ok().filter(|record| record.device == number);
     let arrival = own.and_then(|record| record.arrival);
@@ -171,7 +171,7 @@ pub fn end_t_int_return(
         put_record(packet, segments_left + 1, &record);
     }
     put_tag(packet, IntTag { is_pending: false, is_incomplete, ..tag });
-    put_result(packet, result_at, None);
+    put_result(packet, result_offset, None);
     ipv6::set_hop_limit(packet, hop_limit).map_err(|error| IntError::Srv6(Srv6Error::Ip(error)))?;
     Ok(Return { next: header.destination, latency })
 }
@@ -198,46 +198,32 @@ pub fn end_dt_int(
 ) -> Result<Egress, Srv6Error> {
     let view = tail.read(packet)?;
     let inside = of_view(&view)?;
-    let is_recorded = Judged::of(view, tail).record(packet, 0, record);
+    let judged = judge(&view, tail);
+    let is_recorded = put_own(packet, 0, record, judged);
     Ok(Egress { inside, is_recorded })
 }
 
-/// What a step may write of telemetry, without the bytes that were read for it.
-struct Judged {
-    view: Result<Writable, IntError>,
-    /// The tag of a packet that should take a record along and cannot.
-    refused: Option<IntTag>,
-}
-
-#[derive(Clone, Copy)]
-struct Writable {
-    tag: IntTag,
-    map: MapInfo,
-    result_at: usize,
-}
-
-impl Judged {
-    fn of(packet: Srv6View<'_>, tail: Tail) -> Self {
+/// What a step may write of telemetry; else the tag of a packet that should take a record along and cannot.
+fn judge(packet: &Srv6View<'_>, tail: Tail) -> Result<Marks, Option<IntTag>> {
+    Marks::of(packet, tail).map_err(|_| {
         let routing = packet.routing();
-        let tag = IntTag::read(routing.tag()).ok();
-        let refused = tag.filter(|_| routing.flags().contains(FLAG));
-        let view = IntView::of(packet, tail).map(|view| Writable {
-            tag: view.tag,
-            map: view.map,
-            result_at: view.result_range().start,
-        });
-        Self { view, refused }
-    }
+        IntTag::read(routing.tag()).ok().filter(|_| routing.flags().contains(FLAG))
+    })
+}
 
-    /// Writes the record over an entry, or that there was no room for it.
-    fn record(&self, packet: &mut [u8], entry: u8, record: &IntMetadata) -> bool {
-        match (&self.view, self.refused) {
-            (Ok(writable), _) => put_record(packet, entry, &record.limited_to(writable.map)),
-            (Err(_), Some(tag)) => put_tag(packet, IntTag { is_incomplete: true, ..tag }),
-            (Err(_), None) => {}
-        }
-        self.view.is_ok()
+/// Writes the record over an entry, or that there was no room for it.
+fn put_own(
+    packet: &mut [u8],
+    entry: u8,
+    record: &IntMetadata,
+    judged: Result<Marks, Option<IntTag>>,
+) -> bool {
+    match judged {
+        Ok(marks) => put_record(packet, entry, &record.limited_to(marks.map)),
+        Err(Some(tag)) => put_tag(packet, IntTag { is_incomplete: true, ..tag }),
+        Err(None) => {}
     }
+    judged.is_ok()
 }
 
 fn put_record(packet: &mut [u8], entry: u8, record: &IntMetadata) {
