@@ -143,8 +143,8 @@ impl FunctionMakers {
         self.is_asked.load(Ordering::Relaxed)
     }
 
-    /// Was a process asked for, and whoever starts them has ended? Another has the rights for that only before the walls
-    /// of the data plane close.
+    /// Was a process asked for, and whoever starts them has ended? Another has the rights for that only before the
+    /// walls of the data plane close.
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Relaxed)
     }

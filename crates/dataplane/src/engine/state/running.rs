@@ -5,9 +5,9 @@ use super::function_messages::{FunctionMessages, Sender};
 use super::function_state::StateChange;
 use super::life::Life;
 use super::seat::Seat;
-use crate::engine::stage::{Lending, Silence, protects};
+use crate::engine::stage::{Lending, Silence, ask_safely, bury, protects};
 use crate::engine::tables::bundles::Bundle;
-use crate::engine::tables::renewal::{self, Kept, Renewal};
+use crate::engine::tables::renewal::Renewal;
 use crate::engine::vector::InsideVisit;
 use crate::engine::vector::decision::Epoch;
 use catena_model::PathId;
@@ -20,10 +20,14 @@ use catena_nf::function::{RuleCount, StateEntry};
 use catena_nf::outcome::Outcomes;
 use catena_nf::packet::Time;
 use catena_nf::{Function, check};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Entries that are kept for whoever takes its place, at most.
 const KEPT_MAX: usize = 4 * FUNCTION_FLOWS_MAX;
+
+/// What a value has told of what it remembers.
+type Kept = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A function that runs.
 pub(crate) struct Running {
@@ -146,7 +150,9 @@ impl Running {
             // It may be that which it dies of: the next one begins with nothing.
             self.kept = Arc::default();
         }
-        if let Some(fresh) = self.bundle.renew(&self.renewal, &self.kept) {
+        let (function, kept) = (self.name().to_owned(), Arc::clone(&self.kept));
+        let prepare = move |value| remembering(&function, value, &kept);
+        if let Some(fresh) = self.bundle.renew(&self.renewal, prepare) {
             self.function.replace(fresh);
             (self.is_alive, self.is_anew, self.lags) = (true, true, true);
             self.partly_told = None;
@@ -254,7 +260,7 @@ impl Running {
         let all = all || std::mem::take(&mut self.lags) || std::mem::take(&mut other.lags);
         if other.function.with(|function| function.export(all, &mut entries)).is_none() {
             // Of one that is dead it is known what it had told.
-            entries = renewal::entries(&other.kept);
+            entries = in_entries(&other.kept);
         }
         match all {
             true => self.kept = Arc::clone(&other.kept),
@@ -326,6 +332,40 @@ impl Running {
         let words = self.function.look(|function| function.rule_in_words(number)).flatten();
         words.unwrap_or_else(|| format!("rule {number}"))
     }
+}
+
+/// A value that has taken over what was kept; none: it has died of that.
+fn remembering(
+    function: &str,
+    mut value: Box<dyn Function>,
+    kept: &Kept,
+) -> Option<Box<dyn Function>> {
+    if kept.is_empty() {
+        return Some(value);
+    }
+    let (entries, mut taken) = (in_entries(kept), 0);
+    let died = ask_safely(|| {
+        taken = value.import(&entries);
+        // It is nothing that it would tell again.
+        value.export(false, &mut Vec::new());
+    });
+    let Some(why) = died else {
+        let all = entries.len();
+        tracing::info!(function, taken, all, "it remembers what it had told before it died");
+        return Some(value);
+    };
+    tracing::error!(function, "it has died of what it was to remember: {why}");
+    bury(Some(value));
+    None
+}
+
+/// As a value takes it over.
+fn in_entries(kept: &Kept) -> Vec<StateEntry> {
+    let entry = |(key, value): (&Vec<u8>, &Vec<u8>)| {
+        let (key, value) = (key.clone(), Some(value.clone()));
+        StateEntry { key, value }
+    };
+    kept.iter().map(entry).collect()
 }
 
 fn add(kept: &mut Kept, entries: &[StateEntry]) {

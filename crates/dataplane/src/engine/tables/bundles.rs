@@ -2,9 +2,8 @@
 //! knows it. Knows how long each is needed; refuses to know what a function does.
 
 use super::makers::Makers;
-use super::renewal::{Kept, Next, Renewal, entries};
+use super::renewal::{Next, Renewal};
 use crate::engine::error::{CompileError, at_most};
-use crate::engine::stage::{ask_safely, bury};
 use catena_model::bundle::{Configuration, ConfigurationId};
 use catena_model::entry::Entries;
 use catena_model::id::InstanceId;
@@ -124,19 +123,27 @@ impl Bundle {
         })
     }
 
-    /// One that knows what was kept, for the place of one that has died; none: it is not made yet, or cannot be.
+    /// One for the place of one that has died, as `prepare` answers it; none: it is not made yet, or cannot be.
     pub(crate) fn renew(
         self: &Arc<Self>,
         renewal: &Arc<Renewal>,
-        kept: &Arc<Kept>,
+        prepare: impl FnOnce(Box<dyn Function>) -> Option<Box<dyn Function>> + Send + 'static,
     ) -> Option<Box<dyn Function>> {
         match renewal.want() {
             Next::Made(value) => return Some(value),
             Next::Coming => return None,
             Next::Unwanted => {}
         }
-        let (bundle, kept, coming) = (Arc::clone(self), Arc::clone(kept), Arc::clone(renewal));
-        let task = move || bundle.make_one(&coming, &kept);
+        let (bundle, coming) = (Arc::clone(self), Arc::clone(renewal));
+        let task = move || {
+            let made = bundle.made.value().map(prepare);
+            if let Err(why) = &made {
+                tracing::error!(function = bundle.name, "it cannot be made anew: {why}");
+            }
+            let is_made = made.is_ok();
+            coming.end(made);
+            is_made
+        };
         match &self.made.makers {
             Some(makers) => makers.soon(Box::new(task)),
             None => drop(task()),
@@ -144,42 +151,11 @@ impl Bundle {
         renewal.take()
     }
 
-    fn make_one(&self, renewal: &Renewal, kept: &Kept) -> bool {
-        let made = self.made.value().map(|value| self.remembering(value, kept));
-        if let Err(why) = &made {
-            tracing::error!(function = self.name, "it cannot be made anew: {why}");
-        }
-        let is_made = made.is_ok();
-        renewal.end(made);
-        is_made
-    }
-
-    /// A value that has taken over what was kept; none: it has died of that.
-    fn remembering(&self, mut value: Box<dyn Function>, kept: &Kept) -> Option<Box<dyn Function>> {
-        if kept.is_empty() {
-            return Some(value);
-        }
-        let (entries, mut taken) = (entries(kept), 0);
-        let died = ask_safely(|| {
-            taken = value.import(&entries);
-            // It is nothing that it would tell again.
-            value.export(false, &mut Vec::new());
-        });
-        let (function, all) = (&self.name, entries.len());
-        let Some(why) = died else {
-            tracing::info!(function, taken, all, "it remembers what it had told before it died");
-            return Some(value);
-        };
-        tracing::error!(function, "it has died of what it was to remember: {why}");
-        bury(Some(value));
-        None
-    }
-
     /// Has something taken apart by whoever has time to.
-    pub(crate) fn let_go(&self, kept: Arc<Kept>) {
-        if let Some(makers) = self.made.makers.as_ref().filter(|_| !kept.is_empty()) {
+    pub(crate) fn let_go(&self, former: impl Send + 'static) {
+        if let Some(makers) = &self.made.makers {
             makers.soon(Box::new(move || {
-                drop(kept);
+                drop(former);
                 true
             }));
         }

@@ -1,23 +1,9 @@
-//! Whoever takes the place of a value of a function that has died, with what that had told of what it remembers. Knows
-//! whether one is being made; refuses to know by whom, and when it is wanted.
+//! Whoever takes the place of a value of a function that has died. Knows whether one is being made; refuses to know by
+//! whom, when it is wanted, and what it is told.
 
 use catena_nf::Function;
-use catena_nf::function::StateEntry;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// What a value has told of what it remembers.
-pub(crate) type Kept = BTreeMap<Vec<u8>, Vec<u8>>;
-
-/// As a value takes it over.
-pub(crate) fn entries(kept: &Kept) -> Vec<StateEntry> {
-    let entry = |(key, value): (&Vec<u8>, &Vec<u8>)| {
-        let (key, value) = (key.clone(), Some(value.clone()));
-        StateEntry { key, value }
-    };
-    kept.iter().map(entry).collect()
-}
 
 /// The next value.
 #[derive(Default)]
