@@ -10,7 +10,7 @@ use crate::scene::{CHAINED_PORT, packet, packet_v6};
 use crate::super_frames::{stream, super_frame};
 use crate::town::{Town, node_name};
 use catena_dataplane::engine::{
-    Call, EngineConfig, Form, FunctionMessage, Lanes, Output, Reply, StateChange,
+    Call, Engine, EngineConfig, Form, FunctionMessage, Lanes, Output, Reply, StateChange,
 };
 use catena_dataplane::shell::FunctionThreads;
 use catena_io::Offload;
@@ -280,7 +280,7 @@ pub(crate) fn outcomes_in(
         }
         rig.run();
         let engines = rig.nodes[AT].engines.iter_mut();
-        let told = engines.flat_map(|engine| engine.take_function_messages()).collect();
+        let told = engines.flat_map(Engine::take_function_messages).collect();
         outcomes.push((rig.take("D"), rig.take("S"), rig.moved(), told));
         // A second and more at times, so that records and connections end.
         rig.sleep(if random.below(4) == 0 { 20_000 } else { 30 });
