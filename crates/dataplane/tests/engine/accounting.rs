@@ -317,13 +317,16 @@ pub(crate) fn shoot(rig: &mut Rig, shot: &Shot) {
 
 /// Lets the functions of the town do what their numbers say.
 pub(crate) fn behave(rig: &mut Rig, first: &Town, behaviours: &[usize]) {
+    let mut may_bridge = true;
     for (name, behaviour) in FUNCTIONS.iter().zip(behaviours) {
         let instance = first.instance(name).1;
         let other = match (behaviour, instance.speaks) {
             (0, _) => Some(Behaviour::Swallow),
             (1, _) => Some(Behaviour::Echo),
-            // Between two networks, or it would bridge ordinary traffic in a circle.
-            (3, None) if matches!(*name, "v1" | "v2") => Some(Behaviour::Bridge),
+            // Between two networks, and one of them alone, or ordinary traffic would be bridged in a circle.
+            (3, None) if matches!(*name, "v1" | "v2") && std::mem::take(&mut may_bridge) => {
+                Some(Behaviour::Bridge)
+            }
             (2, None) => Some(Behaviour::Route(first.mac("D"))),
             _ => None,
         };
