@@ -39,6 +39,12 @@ pub enum IoError {
         /// How many one message may carry.
         max: usize,
     },
+    /// Sockets that need rights are opened ahead, and all of these are in use.
+    #[error("no {sockets} is left of those that were opened ahead")]
+    ReserveEmpty {
+        /// What kind of socket.
+        sockets: &'static str,
+    },
 }
 
 impl IoError {

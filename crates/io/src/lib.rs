@@ -3,13 +3,15 @@
 //! the kinds of it: the packet ring of any interface ([`PacketRing`]), frames shared with a driver
 //! ([`XdpPort`]), a virtual machine's TAP ([`TapPort`]), a function in this process ([`LocalPort`]),
 //! captures ([`PcapPort`]); what two threads hand each other ([`spsc_ring`]); the UDP sockets between
-//! hosts ([`TunnelReceiver`], [`TunnelSender`]); waiting for any of them ([`Poller`]); descriptors
+//! hosts ([`TunnelReceiver`], [`TunnelSender`]), and whole IPv6 packets between them, in by a prefix and out by
+//! the host's routes ([`Ipv6Receiver`], [`Ipv6Sender`]); sockets that are opened while there are rights
+//! ([`TunnelReserve`], [`Ipv6Reserve`]); waiting for any of them ([`Poller`]); descriptors
 //! from another process ([`receive_with_fds`]); two processes that speak by turns ([`Mailbox`]);
 //! giving up rights ([`drop_privileges`]).
 //!
 //! It knows Linux sockets and bytes. It refuses to know packet formats, programs and who opens a
 //! socket in which namespace. Unsafe code stands in `counting`, `heap`, `huge`, `slots`, `spsc`,
-//! `datagram`, `shared`, `stamped`, `options` and `prefetch` alone.
+//! `datagram`, `shared`, `stamped`, `options`, `packet_socket` and `prefetch` alone.
 
 mod bell;
 mod buffer;
@@ -20,10 +22,14 @@ mod datagram;
 mod error;
 mod heap;
 mod huge;
+mod ipv6_receiver;
+mod ipv6_reserve;
+mod ipv6_sender;
 mod local;
 mod mailbox;
 mod offload;
 mod options;
+mod packet_socket;
 mod passed;
 mod pcap;
 mod poll;
@@ -52,6 +58,9 @@ pub use counting::CountingAllocator;
 pub use error::IoError;
 pub use heap::share_one_heap;
 pub use huge::prefer_huge_pages;
+pub use ipv6_receiver::{IPV6_NEXT_HEADERS_MAX, Ipv6Match, Ipv6Received, Ipv6Receiver};
+pub use ipv6_reserve::Ipv6Reserve;
+pub use ipv6_sender::{BrokenRow, Ipv6Sender, PacketFailure};
 pub use local::{LOCAL_SLOTS_MAX, LocalPort};
 pub use mailbox::{Mailbox, MailboxParts, Unheard};
 pub use offload::{Offload, PartialChecksum, Segmentation, SegmentationKind};

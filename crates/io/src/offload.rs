@@ -84,6 +84,16 @@ impl Offload {
         }
     }
 
+    /// Moves the offsets by bytes that were taken off the start of the frame (a link's header).
+    pub(crate) fn shift_back(&mut self, bytes: u16) {
+        if let Some(checksum) = &mut self.checksum {
+            checksum.start = checksum.start.saturating_sub(bytes);
+        }
+        if let Some(segmentation) = &mut self.segmentation {
+            segmentation.header_bytes = segmentation.header_bytes.saturating_sub(bytes);
+        }
+    }
+
     /// Reads `virtio_net_hdr`; `None` when it asks for a segmentation that we do not know.
     /// A checksum that the kernel already found good needs no mention here.
     pub(crate) fn parse(header: [u8; VIRTIO_HEADER_BYTES]) -> Option<Self> {

@@ -36,3 +36,10 @@ pub(crate) fn get<const WORDS: usize>(
     };
     if outcome == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
+
+/// Messages that a socket has lost because its receive buffer was full, or for the like.
+pub(crate) fn drops(socket: BorrowedFd<'_>) -> u64 {
+    const WORDS: usize = libc::SK_MEMINFO_DROPS as usize + 1;
+    let words = get::<WORDS>(socket, libc::SOL_SOCKET, libc::SO_MEMINFO);
+    words.map_or(0, |words| u64::from(words[WORDS - 1]))
+}

@@ -12,7 +12,7 @@ use rustix::net::sockopt::{set_socket_recv_buffer_size_force, set_socket_timeout
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 
 use crate::error::IoError;
-use crate::options;
+use crate::{options, packet_socket};
 
 /// Frames of one call.
 pub const STAMPED_ROW_MAX: usize = 64;
@@ -62,7 +62,8 @@ impl StampedSocket {
             .map_err(IoError::system("sizing the receive buffer"))?;
         set_socket_timeout(&socket, rustix::net::sockopt::Timeout::Recv, Some(wait))
             .map_err(IoError::system("bounding the wait"))?;
-        bind_to(socket.as_fd(), index).map_err(IoError::system("binding a packet socket"))?;
+        packet_socket::bind(socket.as_fd(), libc::ETH_P_ALL as u16, index)
+            .map_err(IoError::system("binding a packet socket"))?;
         Ok(Self { socket, memory: vec![[0; STAMPED_FRAME_BYTES_MAX]; STAMPED_ROW_MAX] })
     }
 
@@ -172,27 +173,4 @@ fn arrival_ns(message: &libc::msghdr) -> Option<u64> {
         }
     }
     None
-}
-
-fn bind_to(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> {
-    let index = i32::try_from(index).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?;
-    let address = libc::sockaddr_ll {
-        sll_family: libc::AF_PACKET as libc::c_ushort,
-        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
-        sll_ifindex: index,
-        sll_hatype: 0,
-        sll_pkttype: 0,
-        sll_halen: 0,
-        sll_addr: [0; 8],
-    };
-    // SAFETY: `address` is a live, fully set `sockaddr_ll` and the length given is exactly its
-    // size; the kernel only reads it.
-    let answer = unsafe {
-        libc::bind(
-            socket.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
-        )
-    };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

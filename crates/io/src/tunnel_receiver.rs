@@ -180,9 +180,7 @@ impl TunnelReceiver {
     /// counts in 32 bits, and a row of joined datagrams as one.
     #[must_use]
     pub fn kernel_drops(&self) -> u64 {
-        const WORDS: usize = libc::SK_MEMINFO_DROPS as usize + 1;
-        let words = options::get::<WORDS>(self.as_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO);
-        words.map_or(0, |words| u64::from(words[WORDS - 1]))
+        options::drops(self.as_fd())
     }
 }
 
