@@ -2,9 +2,11 @@
 //! It refuses to keep any picture of the namespace: each question goes to the kernel.
 
 mod change;
+mod claims;
 mod describe;
 mod routes;
 mod watch;
+mod ways;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -27,6 +29,7 @@ pub use change::INTERFACE_NAME_BYTES_MAX;
 pub use describe::{LinkInfo, LinkStatistics, MacBytes};
 pub use routes::IpFamily;
 pub use watch::{LinkChange, LinkWatch};
+pub use ways::Way;
 
 /// How often a list is asked for while the kernel still makes one that nobody waits for any more.
 const LIST_ATTEMPTS_MAX: u32 = 200;

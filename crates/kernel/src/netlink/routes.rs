@@ -173,7 +173,7 @@ fn route_message(destination: (IpAddr, u8), via: Option<IpAddr>) -> RouteMessage
     }
 }
 
-fn check_prefix(address: IpAddr, prefix_len: u8) -> Result<()> {
+pub(super) fn check_prefix(address: IpAddr, prefix_len: u8) -> Result<()> {
     let longest = if address.is_ipv4() { Ipv4Addr::BITS } else { Ipv6Addr::BITS };
     if u32::from(prefix_len) > longest {
         return Err(KernelError::invalid(

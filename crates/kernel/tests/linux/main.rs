@@ -9,6 +9,7 @@ mod links;
 mod namespaces;
 mod swallow;
 mod visitors;
+mod ways;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
