@@ -14,6 +14,7 @@ VLAN = b"\x81\x00"
 NATIVE, SAFE, CLASSIC = "source-route/native", "source-route/safe-9", "source-route/classic-80"
 LABELS, NUMBER = "source-route/sr-mpls", "source-route/polka"
 RESIDUE_ROUTE = b"\x88\xb6"
+ROUTING, SEGMENTS, ETHERNET = 43, 4, 143  # next headers, and the routing type (RFC 8754)
 TUNNELS = {4790: "nsh", 6635: "mpls"}  # VXLAN-GPE, MPLS over UDP (RFC 7510)
 VXLAN_GPE_BYTES, GPE_OF_NSH = 8, 4
 VERSION, WIDTHS = 1, (4, 6, 8)
@@ -217,6 +218,19 @@ def frame_end(data, at):
     return min(at + length, len(data))
 
 
+def segmented(frame):
+    """(encapsulation, inner frame) of an IPv6 packet behind a segment routing header (RFC 8754); None of any other. Of a
+    packet without a frame of its own, one without addresses is made."""
+    if frame[12:14] != IPV6 or frame[20] != ROUTING or frame[56] != SEGMENTS:
+        return None
+    inner, protocol = 54 + 8 * (frame[55] + 1), frame[54]
+    end = 54 + struct.unpack("!H", frame[18:20])[0]
+    if protocol == ETHERNET:
+        return "srv6/ethernet", frame[inner:frame_end(frame[:end], inner)]
+    kind = {4: IPV4, 41: IPV6}.get(protocol)
+    return kind and ("srv6", bytes(12) + kind + frame[inner:end])
+
+
 def carried(frame):
     """Yields (encapsulation, inner frame) of all that a frame between nodes carries for chains. In a tunnel several
     may follow one another in one frame: the kernel sends a row of datagrams as one, and cuts it only where the
@@ -226,6 +240,9 @@ def carried(frame):
         return
     if profile:
         yield profile, read_route(frame).inner
+        return
+    if found := segmented(frame):
+        yield found
         return
     if kind == IPV4:
         udp, protocol = 14 + (frame[14] & 0x0F) * 4, frame[23]

@@ -65,6 +65,19 @@ def tunnel(port, payload, ipv6=False):
     return OTHERS + captures.IPV4 + packet
 
 
+SEGMENTED = ("srv6", "srv6/ethernet")
+
+
+def segmented(encapsulation, inner):
+    """Two segments of 16 octets, the first of them active (RFC 8754 section 2)."""
+    kind = {captures.IPV4: 4, captures.IPV6: 41}[inner[12:14]]
+    protocol, payload = (143, inner) if encapsulation == "srv6/ethernet" else (kind, inner[14:])
+    routing = struct.pack("!BBBBBBH", protocol, 4, 4, 1, 1, 0, 0) + bytes(32)
+    length = len(routing) + len(payload)
+    header = struct.pack("!IHBB", 6 << 28, length, 43, 63) + bytes(32)
+    return OTHERS + captures.IPV6 + header + routing + payload
+
+
 def carry(encapsulation, inners, ipv6=False):
     """Frames between nodes that carry others: in a tunnel all in one row."""
     if encapsulation == "source-route/native":
@@ -75,6 +88,8 @@ def carry(encapsulation, inners, ipv6=False):
         return [labelled((2, 6), inner) for inner in inners]
     if encapsulation == carriers.NUMBER:
         return [numbered(0x123456, 4, 2, inner) for inner in inners]
+    if encapsulation in SEGMENTED:
+        return [segmented(encapsulation, inner) for inner in inners]
     nsh = bytes.fromhex("0c000004 00000000 0fc60103 000009fe") + bytes(16)
     heads = {"nsh": (4790, nsh), "mpls": (6635, bytes.fromhex("0000903ffe00013f"))}
     port, head = heads[encapsulation]
@@ -95,8 +110,11 @@ class Carriers(unittest.TestCase):
     def test_every_frame_of_a_row_is_read_by_every_encapsulation(self):
         inners = [datagram(number, 64 - number, ipv6=number % 2) for number in range(5)]
         lossy = (carriers.SAFE, carriers.CLASSIC)
-        for encapsulation in ("nsh", "mpls", "source-route/native", carriers.LABELS, carriers.NUMBER, *lossy):
+        for encapsulation in ("nsh", "mpls", "source-route/native", carriers.LABELS, carriers.NUMBER,
+                              *SEGMENTED, *lossy):
             expected = [bytes(6) + inner[6:] if encapsulation in lossy else inner for inner in inners]
+            if encapsulation == "srv6":
+                expected = [bytes(12) + inner[12:] for inner in inners]
             for ipv6 in (False, True):
                 found = [pair for frame in carry(encapsulation, inners, ipv6)
                          for pair in carriers.carried(frame)]

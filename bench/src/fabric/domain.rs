@@ -44,7 +44,8 @@ impl Domain {
             let address = IpAddr::V6(Ipv6Addr::from(0xfd00_u128 << 112 | number));
             // They speak whatever there is.
             let (underlay, protocol) = (Underlay { address, mtu: 1_500 }, u32::MAX);
-            let place = NodePlace { underlay, role: *role, protocol, is_edge: false };
+            let place =
+                NodePlace { underlay, role: *role, protocol, is_edge: false, segments: None };
             domain.tell(node, NodeNews::Met { place, running: BlueprintNumber::default() });
             // What a node is marked as is not its own to say.
             if are_edges && *role == NodeRole::Switch {

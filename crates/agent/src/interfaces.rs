@@ -142,6 +142,7 @@ impl Interfaces {
         let underlay = Underlay {
             // Two ways to write one address are one address.
             address: config.underlay_address.to_canonical(),
+            segments: config.segments,
             devices: config.underlay_devices.clone(),
         };
         let desk = Desk {
@@ -157,6 +158,7 @@ impl Interfaces {
             holdings: Holdings::default(),
             with_other_checksums: BTreeSet::new(),
         };
+        tokio::spawn(crate::locator::keep(node.clone(), config.segments));
         tokio::spawn(desk.carry_out(queue));
         let role = config.role;
         Ok(Self { node, orders, missed, fast_path, wants_fast_path, role, underlay })

@@ -16,6 +16,7 @@ mod holdings;
 mod interfaces;
 mod link;
 mod links;
+mod locator;
 mod messages;
 mod missed;
 mod needed;
@@ -34,6 +35,7 @@ pub use error::AgentError;
 pub use port_io::PortIo;
 
 use catena_model::NodeName;
+use catena_model::program::SegmentPlace;
 use catena_model::topology::NodeRole;
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -57,6 +59,8 @@ pub struct Config {
     pub tls: TlsPaths,
     /// Own address on the data network.
     pub underlay_address: IpAddr,
+    /// Own place in the IPv6 underlay, if the node has one.
+    pub segments: Option<SegmentPlace>,
     /// Devices by which tunnels of other nodes come in; none: the one that has the address.
     pub underlay_devices: Vec<String>,
     /// Largest IP packet of the data network, in bytes.

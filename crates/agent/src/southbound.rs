@@ -149,7 +149,11 @@ async fn open(
     let (outgoing, messages) = mpsc::channel(QUEUE_MESSAGES_MAX);
     let Announcement { running, epoch, links } = announced.borrow_and_update().clone();
     let (running, links) = (running.unwrap_or_default(), links.unwrap_or_default());
-    let place = (config.underlay_address.to_string(), config.underlay_mtu.into());
+    let place = session::ToldPlace {
+        address: config.underlay_address.to_string(),
+        mtu: config.underlay_mtu.into(),
+        segments: config.segments,
+    };
     let capacity = capacity(Path::new("/"), config.underlay_address, &config.underlay_devices);
     let told = (links, &capacity);
     let hello = session::hello(config.node.as_str(), agent, place, config.role, told, running);

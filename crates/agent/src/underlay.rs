@@ -5,6 +5,7 @@ use crate::fast_path::LOOPBACK_INDEX;
 use crate::link::Outgoing;
 use catena_kernel::KernelError;
 use catena_kernel::netlink::Netlink;
+use catena_model::program::SegmentPlace;
 use catena_protocol::message::{UnderlayDevices, to_dataplane};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -18,7 +19,9 @@ pub(crate) const UNDERLAY_RETRY: Duration = Duration::from_secs(1);
 pub(crate) struct Underlay {
     /// Own address on the data network.
     pub(crate) address: IpAddr,
-    /// Devices by which tunnels come in; none: the one that has the address.
+    /// Own place in the IPv6 underlay, if the node has one.
+    pub(crate) segments: Option<SegmentPlace>,
+    /// Devices by which tunnels come in; none: those that have the addresses.
     pub(crate) devices: Vec<String>,
 }
 
@@ -29,7 +32,12 @@ impl Underlay {
     /// The kernel does not tell.
     pub(crate) async fn interfaces(&self, node: &Netlink) -> Result<Vec<u32>, KernelError> {
         if self.devices.is_empty() {
-            return Ok(node.link_with_address(self.address).await?.into_iter().collect());
+            let mut interfaces = Vec::from_iter(node.link_with_address(self.address).await?);
+            if let Some(SegmentPlace { address, .. }) = self.segments {
+                let own = node.link_with_address(address.into()).await?;
+                interfaces.extend(own.filter(|own| !interfaces.contains(own)));
+            }
+            return Ok(interfaces);
         }
         let mut interfaces = Vec::new();
         for device in &self.devices {
@@ -91,7 +99,7 @@ impl Underlay {
     }
 
     fn warn_if_cut_off(&self, interfaces: &[u32]) {
-        let Self { address, devices } = self;
+        let Self { address, devices, .. } = self;
         if interfaces.iter().any(|interface| *interface != LOOPBACK_INDEX) {
             return;
         }

@@ -13,12 +13,13 @@ use catena_kernel::signals::{BlockedSignals, Signal};
 use catena_model::NodeName;
 use catena_model::limits::{NODE_FUNCTION_THREADS_MAX, NODE_WORKERS_MAX};
 use catena_model::parallelism::Form;
+use catena_model::program::{Locator, SegmentPlace};
 use catena_model::topology::NodeRole;
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -172,6 +173,13 @@ pub(crate) struct AgentArguments {
     /// Own address on the data network.
     #[arg(long)]
     underlay: IpAddr,
+    /// Own address in the IPv6 underlay, for chains over segments (SRv6).
+    #[arg(long, value_name = "ADDRESS", requires = "locator")]
+    underlay6: Option<Ipv6Addr>,
+    /// The prefix of this node's segment identifiers, of 48 bits and nobody else's; the routers between nodes lead it
+    /// here.
+    #[arg(long, value_name = "PREFIX/48", requires = "underlay6")]
+    locator: Option<Locator>,
     /// A device by which tunnels of other nodes come in, where it is not the one that has the
     /// address: an address on lo, or several links. It is never a port's. May be given several times.
     #[arg(long = "underlay-device", value_name = "INTERFACE")]
@@ -445,6 +453,10 @@ pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
             key: arguments.tls.join("node.key"),
         },
         underlay_address: arguments.underlay,
+        segments: arguments
+            .underlay6
+            .zip(arguments.locator)
+            .map(|(address, locator)| SegmentPlace { address, locator }),
         underlay_devices: arguments.underlay_devices,
         underlay_mtu: arguments.underlay_mtu,
         dataplane: DataplanePaths { command, control_socket: control_socket(&arguments.state) },

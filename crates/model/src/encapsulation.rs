@@ -11,7 +11,7 @@ use catena_wire::scalar::{EtherType, MplsLabel};
 use catena_wire::source_route::native::{BYTES_WITHOUT_PORTS, PortWidth, TAG_BYTES};
 use catena_wire::source_route::polka::{self, Degree};
 use catena_wire::source_route::{Profile, marked, sr_mpls};
-use catena_wire::{ethernet, ipv4, ipv6, ports, udp};
+use catena_wire::{ethernet, ipv4, ipv6, ports, srv6, udp};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use utoipa::ToSchema;
@@ -56,6 +56,11 @@ pub enum Encapsulation {
     /// As `source-route/native`, sealed by a tag that who does not have the key of the domain cannot make.
     #[serde(rename = "source-route/native-tagged")]
     SourceRouteNativeTagged,
+    /// Segments of the way in a routing header of IPv6 (RFC 8754), IP packets inside.
+    Srv6,
+    /// The same with whole frames inside.
+    #[serde(rename = "srv6/ethernet")]
+    Srv6Ethernet,
     /// One that proves what another would cost: path, hop and time to live as they are.
     #[cfg(dummy_encapsulation)]
     Dummy,
@@ -91,6 +96,9 @@ pub struct Capabilities {
 /// Nodes of before this version of the protocol may know neither labels nor numbers of ways.
 const LABELS_AND_NUMBERS_SINCE: u32 = 9;
 
+/// Nodes of before this version of the protocol know no locators.
+pub(crate) const LOCATORS_SINCE_PROTOCOL: u32 = 17;
+
 /// Nodes of before this version of the protocol give a header with a tag no detour.
 const TAGS_SINCE: u32 = 11;
 
@@ -101,6 +109,8 @@ pub enum Carriage {
     Tunnel(&'static str, u16),
     /// By links, over the ports that stand in the packet.
     Links(Profile),
+    /// As IPv6 packets of their own, from node to node of those that stand in the packet.
+    Segments,
 }
 
 const NSH: Capabilities = Capabilities {
@@ -203,6 +213,26 @@ const SOURCE_ROUTE_NATIVE_TAGGED: Capabilities = Capabilities {
     ..SOURCE_ROUTE_NATIVE
 };
 
+const SRV6: Capabilities = Capabilities {
+    name: "srv6",
+    path_ids: 1..=SLICE_PATH_IDS_FROM - 1,
+    slice_path_ids: RangeInclusive::new(1, 0),
+    path_id_max: SLICE_PATH_IDS_FROM - 1,
+    carriage: Carriage::Segments,
+    ether_type: None,
+    header_bytes: 0,
+    has_metadata: false,
+    keeps_frame: false,
+    since_protocol: LOCATORS_SINCE_PROTOCOL,
+};
+
+const SRV6_ETHERNET: Capabilities = Capabilities {
+    name: "srv6/ethernet",
+    slice_path_ids: RangeInclusive::new(1, 0),
+    keeps_frame: true,
+    ..SRV6
+};
+
 #[cfg(dummy_encapsulation)]
 const DUMMY: Capabilities = Capabilities {
     name: "dummy",
@@ -221,7 +251,7 @@ const DUMMY: Capabilities = Capabilities {
 impl Encapsulation {
     /// Every encapsulation.
     #[cfg(not(dummy_encapsulation))]
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Nsh,
         Self::Mpls,
         Self::SourceRouteNative,
@@ -230,10 +260,12 @@ impl Encapsulation {
         Self::SourceRouteSrMpls,
         Self::SourceRoutePolka,
         Self::SourceRouteNativeTagged,
+        Self::Srv6,
+        Self::Srv6Ethernet,
     ];
     /// Every encapsulation.
     #[cfg(dummy_encapsulation)]
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Nsh,
         Self::Mpls,
         Self::SourceRouteNative,
@@ -242,6 +274,8 @@ impl Encapsulation {
         Self::SourceRouteSrMpls,
         Self::SourceRoutePolka,
         Self::SourceRouteNativeTagged,
+        Self::Srv6,
+        Self::Srv6Ethernet,
         Self::Dummy,
     ];
     /// Those that travel in tunnels between nodes.
@@ -277,6 +311,8 @@ impl Encapsulation {
             Self::SourceRouteSrMpls => &SOURCE_ROUTE_SR_MPLS,
             Self::SourceRoutePolka => &SOURCE_ROUTE_POLKA,
             Self::SourceRouteNativeTagged => &SOURCE_ROUTE_NATIVE_TAGGED,
+            Self::Srv6 => &SRV6,
+            Self::Srv6Ethernet => &SRV6_ETHERNET,
             #[cfg(dummy_encapsulation)]
             Self::Dummy => &DUMMY,
         }
@@ -291,9 +327,10 @@ impl Encapsulation {
     /// The name in what people read: abbreviations are in capitals.
     #[must_use]
     pub fn title(self) -> String {
-        match self.is_source_route() {
-            true => self.name().to_owned(),
-            false => self.name().to_uppercase(),
+        match self.capabilities().carriage {
+            Carriage::Tunnel(..) => self.name().to_uppercase(),
+            Carriage::Links(_) => self.name().to_owned(),
+            Carriage::Segments => self.name().replace("srv6", "SRv6"),
         }
     }
 
@@ -313,9 +350,21 @@ impl Encapsulation {
     #[must_use]
     pub const fn profile(self) -> Option<Profile> {
         match self.capabilities().carriage {
-            Carriage::Tunnel(..) => None,
+            Carriage::Tunnel(..) | Carriage::Segments => None,
             Carriage::Links(profile) => Some(profile),
         }
+    }
+
+    /// Does it travel in tunnels over UDP?
+    #[must_use]
+    pub const fn is_tunnelled(self) -> bool {
+        matches!(self.capabilities().carriage, Carriage::Tunnel(..))
+    }
+
+    /// Does it travel in IPv6 packets of its own, by the segments that stand in the packet?
+    #[must_use]
+    pub const fn is_segmented(self) -> bool {
+        matches!(self.capabilities().carriage, Carriage::Segments)
     }
 
     /// Have its headers a tag, by the key of the domain?
@@ -334,6 +383,7 @@ impl Encapsulation {
     #[must_use]
     pub fn spoken(self) -> Option<Self> {
         match self.profile() {
+            None if self.is_segmented() => None,
             None => Some(self),
             // With its tag, if it has one.
             Some(Profile::Native) => Some(Self::SourceRouteNative),
@@ -434,11 +484,21 @@ impl Encapsulation {
                 polka::BYTES_WITHOUT_NUMBER - ethernet::HEADER_BYTES
                     + Degree::Sixteen.octets(route.len().saturating_sub(1))
             }
+            // One segment; of more, a caller knows how many.
+            None if self.is_segmented() => self.segmented_bytes(1),
             None => {
                 let ip = if is_ipv6 { ipv6::HEADER_BYTES } else { ipv4::HEADER_BYTES };
                 ethernet::HEADER_BYTES + ip + udp::HEADER_BYTES + self.capabilities().header_bytes
             }
         }
+    }
+
+    /// Bytes by which a packet grows between nodes that so many segments lead to, outer Ethernet included.
+    #[must_use]
+    pub const fn segmented_bytes(self, segments: usize) -> usize {
+        let replaced = if self.capabilities().keeps_frame { 0 } else { ethernet::HEADER_BYTES };
+        let header = srv6::FIXED_BYTES + segments * srv6::SEGMENT_BYTES;
+        ethernet::HEADER_BYTES + ipv6::HEADER_BYTES + header - replaced
     }
 
     /// All identifiers that its headers may hold, of chains and of slices.

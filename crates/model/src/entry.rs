@@ -8,9 +8,9 @@
 use crate::bundle::{ConfigurationEntry, ConfigurationId, MemberEntry, MemberKey};
 use crate::id::{ChainId, NetworkId, NodeName, PathId, PortId, RuleId, SliceId};
 use crate::program::{
-    BorderEntry, ChainEntry, ExitEntry, IdentityEntry, MacEntry, NeighbourEntry, NetworkEntry,
-    NodeEntry, OnwardEntry, PathEntry, PinEntry, PortEntry, RouteEntry, RuleEntry, SetupEntry,
-    SliceEntry, SlicePathEntry, StitchEntry, TunnelEntry,
+    BorderEntry, ChainEntry, ExitEntry, IdentityEntry, LocatorEntry, MacEntry, NeighbourEntry,
+    NetworkEntry, NodeEntry, OnwardEntry, PathEntry, PinEntry, PortEntry, RouteEntry, RuleEntry,
+    SetupEntry, SliceEntry, SlicePathEntry, StitchEntry, TunnelEntry,
 };
 use crate::resource::Encapsulation;
 use crate::stitch::StitchKey;
@@ -356,6 +356,8 @@ kinds! {
         if |key, entry| *key == entry.configuration.id();
     /// At which hops of paths they stand.
     Member members: MemberKey => MemberEntry, if |key, entry| *key == entry.key();
+    /// The nodes that segments may name, itself among them.
+    Locator locators: NodeName => LocatorEntry, if |key, entry| *key == entry.node;
 }
 
 impl Entries {
@@ -411,6 +413,7 @@ impl Entries {
             stitches: list(&self.stitches),
             configurations: list(&self.configurations),
             members: list(&self.members),
+            locators: list(&self.locators),
         }
     }
 }
@@ -496,6 +499,7 @@ impl NodeProgram {
             stitches: table(&self.stitches, |_, entry| entry.key()),
             configurations: table(&self.configurations, |_, entry| entry.configuration.id()),
             members: table(&self.members, |_, entry| entry.key()),
+            locators: table(&self.locators, |_, entry| entry.node.clone()),
         }
     }
 }

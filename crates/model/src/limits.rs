@@ -209,6 +209,8 @@ limits! {
         "Ports of a way in polka: the first is taken before there is a number, which has 128 bytes for all others.";
     NODE_ROUTE_IDENTITIES: usize = 2, "polynomials",
         "What a node divides numbers of ways by in polka, one for each pass; there are 4,080, so nodes with links beyond the 2,040th have none.";
+    SEGMENTS_MAX: usize = 16, "segments",
+        "Segments of one SRv6 header: nodes that a path leads to one after the other; the header has 312 bytes then.";
     SETUP_IDLE_MS: u32 = 60_000, "milliseconds",
         "A pause after which a flow of a chain with reactive set-up is asked for again.";
     SETUP_FLOW_PACKETS_MAX: usize = 16, "packets",

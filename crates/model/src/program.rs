@@ -23,9 +23,10 @@ pub use crate::source_route::{
 };
 pub use crate::stitch::StitchEntry;
 use catena_wire::scalar::{MacAddr, PortRange, Qfi, TeidRange, TunnelId, VlanId, Vni};
+pub use catena_wire::srv6::Locator;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use utoipa::ToSchema;
 
 /// The MAC with which the data plane answers ARP and neighbour discovery at a function's port for
@@ -103,6 +104,9 @@ pub struct NodeProgram {
     /// At which hops of paths they stand.
     #[serde(default)]
     pub members: Vec<MemberEntry>,
+    /// The nodes that segments may name, itself among them.
+    #[serde(default)]
+    pub locators: Vec<LocatorEntry>,
 }
 
 impl NodeProgram {
@@ -135,6 +139,7 @@ impl NodeProgram {
             stitches: Vec::new(),
             configurations: Vec::new(),
             members: Vec::new(),
+            locators: Vec::new(),
         }
     }
 }
@@ -173,6 +178,24 @@ pub struct TunnelEntry {
     pub node: NodeName,
     /// End of the tunnels towards it.
     pub address: IpAddr,
+}
+
+/// A node's place in the IPv6 underlay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SegmentPlace {
+    /// Source of its packets.
+    pub address: Ipv6Addr,
+    /// The prefix below which its segment identifiers are (RFC 8986 section 3.1).
+    pub locator: Locator,
+}
+
+/// A node that segments may name: this one, or another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocatorEntry {
+    /// The node.
+    pub node: NodeName,
+    /// Its place.
+    pub place: SegmentPlace,
 }
 
 /// A tenant network.

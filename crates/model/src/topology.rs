@@ -1,7 +1,7 @@
 //! How nodes are plugged together. Knows ends and cables; refuses to know ways along them.
 
 use crate::id::{NodeName, PortId};
-use crate::program::Underlay;
+use crate::program::{SegmentPlace, Underlay};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::num::NonZeroU8;
@@ -58,13 +58,16 @@ pub struct NodePlace {
     /// Was the switch marked as an edge?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_edge: bool,
+    /// Its place in the IPv6 underlay, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segments: Option<SegmentPlace>,
 }
 
 impl NodePlace {
     /// That of a host, of which nothing is known beside.
     #[must_use]
     pub const fn host(underlay: Underlay) -> Self {
-        Self { underlay, role: NodeRole::Host, protocol: 0, is_edge: false }
+        Self { underlay, role: NodeRole::Host, protocol: 0, is_edge: false, segments: None }
     }
 }
 

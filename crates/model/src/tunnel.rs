@@ -4,7 +4,7 @@ use crate::encapsulation::{Carriage, Encapsulation};
 use catena_wire::ports;
 use serde::{Deserialize, Serialize};
 
-/// A kind of tunnel between nodes; each has a UDP port of its own.
+/// A kind of tunnel between nodes: over a UDP port of its own, or by segments of IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
 pub enum TunnelKind {
@@ -15,7 +15,7 @@ pub enum TunnelKind {
 }
 
 impl TunnelKind {
-    /// Every kind.
+    /// Every kind that has a UDP port.
     pub const ALL: [Self; 1 + Encapsulation::TUNNELLED.len()] = {
         let mut all = [Self::Vxlan; 1 + Encapsulation::TUNNELLED.len()];
         let mut number = 0;
@@ -33,19 +33,25 @@ impl TunnelKind {
             Self::Vxlan => "vxlan",
             Self::Path(encapsulation) => match encapsulation.capabilities().carriage {
                 Carriage::Tunnel(name, _) => name,
-                Carriage::Links(_) => encapsulation.name(),
+                Carriage::Links(_) | Carriage::Segments => encapsulation.name(),
             },
         }
     }
 
-    /// The UDP destination port, registered with IANA; 0, which is nobody's, where links carry it.
+    /// Do its packets travel by the segments that stand in them, and not over UDP?
+    #[must_use]
+    pub const fn is_segmented(self) -> bool {
+        matches!(self, Self::Path(encapsulation) if encapsulation.is_segmented())
+    }
+
+    /// The UDP destination port, registered with IANA; 0, which is nobody's, where none carries it.
     #[must_use]
     pub const fn udp_port(self) -> u16 {
         match self {
             Self::Vxlan => ports::VXLAN,
             Self::Path(encapsulation) => match encapsulation.capabilities().carriage {
                 Carriage::Tunnel(_, port) => port,
-                Carriage::Links(_) => 0,
+                Carriage::Links(_) | Carriage::Segments => 0,
             },
         }
     }
@@ -67,7 +73,9 @@ impl TryFrom<String> for TunnelKind {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        let segmented = Encapsulation::ALL.into_iter().filter(|one| one.is_segmented());
+        let all = Self::ALL.into_iter().chain(segmented.map(Self::Path));
+        let found = all.into_iter().find(|kind| kind.name() == name);
         found.ok_or_else(|| format!("'{name}' is no tunnel between nodes"))
     }
 }

@@ -3,7 +3,8 @@
 use crate::cables::ToldLinks;
 use catena_model::capacity::Capacity;
 use catena_model::id::{InstanceId, PortId};
-use catena_model::program::Underlay;
+use catena_model::program::{LocatorEntry, SegmentPlace, Underlay};
+use catena_model::resource::Encapsulation;
 use catena_model::source_route::{
     EDGES_SINCE_PROTOCOL, GIVES_SINCE_PROTOCOL, PASSES_SINCE_PROTOCOL, RESTS_SINCE_PROTOCOL,
 };
@@ -19,6 +20,8 @@ use std::sync::Arc;
 pub struct NodeFacts {
     /// Its place on the data network.
     pub underlay: Underlay,
+    /// Its place in the IPv6 underlay, if it has one.
+    pub segments: Option<SegmentPlace>,
     /// The version of the protocol that it spoke last; 0: nobody has written it down.
     pub protocol: u32,
     /// Was it marked as an edge? Of switches alone.
@@ -45,6 +48,7 @@ impl NodeFacts {
     pub fn new(underlay: Underlay) -> Self {
         Self {
             underlay,
+            segments: None,
             protocol: 0,
             is_edge: false,
             is_connected: false,
@@ -81,11 +85,22 @@ impl NodeFacts {
         self.is_edge && self.protocol >= EDGES_SINCE_PROTOCOL
     }
 
+    /// What other nodes are told of its place in the IPv6 underlay, if they and it know of such places.
+    pub(crate) fn locator(&self, node: &NodeName) -> Option<LocatorEntry> {
+        let place = self.segments.filter(|_| self.knows_locators())?;
+        Some(LocatorEntry { node: node.clone(), place })
+    }
+
+    /// Does the node know where segments lead?
+    pub(crate) const fn knows_locators(&self) -> bool {
+        self.protocol >= Encapsulation::Srv6.capabilities().since_protocol
+    }
+
     /// What must be known of the node while it is away.
     #[must_use]
     pub const fn place(&self, role: NodeRole) -> NodePlace {
-        let Self { underlay, protocol, is_edge, .. } = *self;
-        NodePlace { underlay, role, protocol, is_edge }
+        let Self { underlay, segments, protocol, is_edge, .. } = *self;
+        NodePlace { underlay, segments, role, protocol, is_edge }
     }
 }
 
@@ -126,7 +141,7 @@ impl Inventory {
     pub(crate) fn place(
         &mut self,
         node: NodeName,
-        NodePlace { underlay, role, protocol, .. }: NodePlace,
+        NodePlace { underlay, segments, role, protocol, .. }: NodePlace,
     ) -> bool {
         let (own, other) = match role {
             NodeRole::Host => (&mut self.nodes, &mut self.switches),
@@ -136,8 +151,9 @@ impl Inventory {
         let facts = own.entry(node);
         let is_known = matches!(facts, Entry::Occupied(_));
         let facts = facts.or_insert_with(|| NodeFacts::new(underlay));
-        let is_new = !is_known || (facts.underlay, facts.protocol) != (underlay, protocol);
-        (facts.underlay, facts.protocol) = (underlay, protocol);
+        let now = (underlay, segments, protocol);
+        let is_new = !is_known || (facts.underlay, facts.segments, facts.protocol) != now;
+        (facts.underlay, facts.segments, facts.protocol) = now;
         is_new
     }
 
@@ -207,6 +223,7 @@ mod tests {
             role,
             protocol,
             is_edge: false,
+            segments: None,
         };
         let mut inventory = Inventory::default();
         let marked = NodePlace { is_edge: true, ..place(NodeRole::Switch, 8) };

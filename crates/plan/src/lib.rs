@@ -30,6 +30,7 @@ mod intent;
 mod inventory;
 mod ledger;
 mod link;
+mod locators;
 mod next;
 mod observed;
 mod onward;

@@ -18,7 +18,7 @@ use crate::port_numbers::NumberBooks;
 use crate::way_detours::DetourBooks;
 use crate::way_mtus::MtuBooks;
 use crate::ways::WayBooks;
-use begun::Tunnels;
+use begun::{Locators, Tunnels};
 use catena_model::bundle::ConfigurationId;
 use catena_model::discovery::DiscoveryKey;
 use catena_model::entry::{Entries, Program, ProgramVersion, TableDiff};
@@ -75,6 +75,8 @@ pub struct Programs {
     touched: BTreeSet<NodeName>,
     /// What each host has but for itself.
     tunnels: Tunnels,
+    /// The places of hosts in the IPv6 underlay.
+    locators: Locators,
     /// How many bundled functions of its paths a node makes of each configuration.
     configured: Counts<(NodeName, ConfigurationId)>,
     /// How many ports and paths bring a network to each node.

@@ -6,6 +6,7 @@ use crate::graph::Graphs;
 use crate::intent::Intent;
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::{Ledger, PathRecord};
+use crate::locators;
 use crate::port_numbers::NumberBooks;
 use crate::render::{Rendering, render};
 use crate::sends::{Sending, Starts, sends};
@@ -182,6 +183,15 @@ pub(crate) fn render_routed(
     chain: &Chain,
 ) -> Result<Vec<Rendering>, String> {
     let ways = render(intent, inventory, graphs, chain)?;
+    if chain.encapsulation.is_segmented() {
+        for way in &ways {
+            locators::check_lengths(intent, inventory, way)?;
+            locators::check(inventory, &sends(&way.hops, &Starts::of_rules(&way.rules)))?;
+        }
+        for (_, path) in ledger.current(chain.id) {
+            locators::check(inventory, &path.steps())?;
+        }
+    }
     if chain.encapsulation.is_source_route() {
         let encapsulation = chain.encapsulation;
         let routing = Routing { ledger, roads, inventory, encapsulation };

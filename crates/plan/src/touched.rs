@@ -11,6 +11,7 @@ use crate::ledger::Ledger;
 use crate::slices::{Places, SliceBook, Users};
 use catena_model::NodeName;
 use catena_model::id::{ChainId, PortId};
+use catena_model::resource::Encapsulation;
 use imbl::ordset::DiffItem;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,19 +49,21 @@ impl Looked {
     /// Are these nodes the same, in the same places?
     pub(crate) fn is_among(&self, inventory: &Inventory) -> bool {
         let are_same = |one: &BTreeMap<NodeName, NodeFacts>, other: &BTreeMap<_, NodeFacts>| {
-            let one = one.iter().map(|(node, facts)| (node, facts.underlay));
-            one.eq(other.iter().map(|(node, facts)| (node, facts.underlay)))
+            let place = |(node, facts): (&NodeName, &NodeFacts)| {
+                (node.clone(), facts.underlay, facts.locator(node), facts.knows_locators())
+            };
+            one.iter().map(place).eq(other.iter().map(place))
         };
         are_same(&self.nodes, &inventory.nodes) && are_same(&self.switches, &inventory.switches)
     }
 
-    /// Does any of these nodes speak another version of the protocol now, or write headers that it did not, or not any
-    /// more?
+    /// Does any of these nodes speak another version of the protocol now, have another place for segments, or write
+    /// headers that it did not, or not any more?
     fn does_otherwise(&self, inventory: &Inventory) -> bool {
         let versions = |hosts: &BTreeMap<NodeName, NodeFacts>,
                         switches: &BTreeMap<_, NodeFacts>| {
             let all = hosts.values().chain(switches.values());
-            all.map(|facts| (facts.protocol, facts.is_edge)).collect::<Vec<_>>()
+            all.map(|facts| (facts.protocol, facts.is_edge, facts.segments)).collect::<Vec<_>>()
         };
         versions(&self.nodes, &self.switches) != versions(&inventory.nodes, &inventory.switches)
     }
@@ -70,6 +73,14 @@ impl Looked {
 pub(crate) fn all(ledger: &Ledger, intent: &IndexedIntent) -> BTreeSet<ChainId> {
     let carried = ledger.paths.values().map(|path| path.chain);
     carried.chain(intent.chains.keys().copied()).collect()
+}
+
+/// The chains that go by source routes or segments, or shall.
+fn by_ways(ledger: &Ledger, intent: &IndexedIntent) -> BTreeSet<ChainId> {
+    let goes = |by: Encapsulation| !by.is_tunnelled();
+    let paths = ledger.paths.values().filter(|path| goes(path.encapsulation));
+    let declared = intent.chains.values().filter(|chain| goes(chain.encapsulation));
+    paths.map(|path| path.chain).chain(declared.map(|chain| chain.id)).collect()
 }
 
 /// The chains that go by source routes, or shall.
@@ -92,7 +103,7 @@ pub(crate) fn since(
     let mut chains: BTreeSet<ChainId> = ledger.paths.waiting().collect();
     chains.extend(&ledger.unserved);
     if looked.does_otherwise(inventory) {
-        chains.extend(by_source_routes(ledger, intent));
+        chains.extend(by_ways(ledger, intent));
     }
     let mut ports = keys(&looked.intent.ports, &intent.ports);
     ports.extend(bound(looked, inventory));

@@ -13,6 +13,7 @@ use crate::message::{
 };
 use catena_model::capacity::{CORE_MILLI, Capacity};
 use catena_model::entry::{Program, ProgramVersion};
+use catena_model::program::SegmentPlace;
 use catena_model::topology::NodeRole;
 use catena_model::{BlueprintNumber, NodeName};
 use std::collections::VecDeque;
@@ -315,13 +316,30 @@ impl ProgramGate {
     }
 }
 
+/// Where a node says that it is.
+#[derive(Clone, Debug)]
+pub struct ToldPlace {
+    /// Its address on the data network.
+    pub address: String,
+    /// The MTU of that, in bytes.
+    pub mtu: u32,
+    /// Its place in the IPv6 underlay, if it has one.
+    pub segments: Option<SegmentPlace>,
+}
+
+impl From<(String, u32)> for ToldPlace {
+    fn from((address, mtu): (String, u32)) -> Self {
+        Self { address, mtu, segments: None }
+    }
+}
+
 /// The agent's first word; `agent` tells it from another of the same node. Of a capacity that is not told, nothing is
 /// said.
 #[must_use]
 pub fn hello(
     node: &str,
     agent: &str,
-    (underlay_address, underlay_mtu): (String, u32),
+    place: impl Into<ToldPlace>,
     role: NodeRole,
     (links, capacity): (Vec<String>, &Capacity),
     running: ProgramVersion,
@@ -331,12 +349,15 @@ pub fn hello(
         cores: u32::try_from(node.cpu_milli / CORE_MILLI).unwrap_or(u32::MAX),
         memory_mib: node.memory_mib,
     });
+    let ToldPlace { address, mtu, segments } = place.into();
     let hello = Hello {
         protocol_version: PROTOCOL_VERSION,
         software_version: env!("CARGO_PKG_VERSION").into(),
         node: node.into(),
-        underlay_address,
-        underlay_mtu,
+        underlay_address: address,
+        underlay_mtu: mtu,
+        segment_address: segments.map(|own| own.address.to_string()).unwrap_or_default(),
+        locator: segments.map(|own| own.locator.to_string()).unwrap_or_default(),
         program_number: running.number.0,
         program_digest: running.digest.0,
         agent: agent.into(),

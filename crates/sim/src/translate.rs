@@ -64,7 +64,13 @@ fn met(hello: &Hello) -> Option<NodeNews> {
     let mtu = u16::try_from(hello.underlay_mtu).ok()?;
     let running = BlueprintNumber(hello.program_number);
     let (role, protocol) = (hello.node_role().ok()?, hello.protocol_version);
-    let place = NodePlace { underlay: Underlay { address, mtu }, role, protocol, is_edge: false };
+    let place = NodePlace {
+        underlay: Underlay { address, mtu },
+        role,
+        protocol,
+        is_edge: false,
+        segments: None,
+    };
     Some(NodeNews::Met { place, running })
 }
 

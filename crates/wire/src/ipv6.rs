@@ -27,6 +27,8 @@ mod field {
 
 /// Length of the fixed header, bytes.
 pub const HEADER_BYTES: usize = 40;
+/// Where the octet with the next header is.
+pub(crate) const NEXT_HEADER_OFFSET: usize = field::NEXT_HEADER;
 /// Where the hop limit is in the header.
 pub const HOP_LIMIT_OFFSET: usize = field::HOP_LIMIT;
 /// Length of the fragment header, bytes.
@@ -406,6 +408,18 @@ pub fn set_traffic_class(packet: &mut [u8], traffic_class: u8) -> Result<(), Ipv
     let header = fixed_mut(packet)?;
     header[0] = header[0] & 0xf0 | traffic_class >> 4;
     header[1] = header[1] & 0x0f | traffic_class << 4;
+    Ok(())
+}
+
+/// Replaces the flow label.
+///
+/// # Errors
+/// When the bytes are shorter than a header.
+pub fn set_flow_label(packet: &mut [u8], label: FlowLabel) -> Result<(), Ipv6Error> {
+    let header = fixed_mut(packet)?;
+    let [_, high, middle, low] = label.get().to_be_bytes();
+    header[1] = header[1] & 0xf0 | high;
+    header[2..4].copy_from_slice(&[middle, low]);
     Ok(())
 }
 

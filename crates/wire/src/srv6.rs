@@ -374,5 +374,31 @@ impl<'p> Srv6View<'p> {
     }
 }
 
+/// The protocol behind the IPv6 header, or behind the segment routing header that follows it: no more is read. None:
+/// the packet ends before.
+#[must_use]
+#[inline]
+pub fn carried_protocol(packet: &[u8]) -> Option<IpProtocol> {
+    match IpProtocol(*packet.get(ipv6::NEXT_HEADER_OFFSET)?) {
+        IpProtocol::ROUTING => packet.get(ipv6::HEADER_BYTES).copied().map(IpProtocol),
+        other => Some(other),
+    }
+}
+
+/// Replaces the protocol behind the segment routing header, which is the first behind the IPv6 header.
+///
+/// # Errors
+/// When the packet is none of segment routing.
+pub fn set_carried_protocol(packet: &mut [u8], protocol: IpProtocol) -> Result<(), Srv6Error> {
+    match packet.get(ipv6::NEXT_HEADER_OFFSET).copied().map(IpProtocol) {
+        Some(IpProtocol::ROUTING) | None => {}
+        Some(other) => return Err(Srv6Error::NextHeader(other)),
+    }
+    let (need, have) = (ipv6::HEADER_BYTES + 1, packet.len());
+    let place = packet.get_mut(ipv6::HEADER_BYTES).ok_or(Srv6Error::Truncated { need, have })?;
+    *place = protocol.0;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests;

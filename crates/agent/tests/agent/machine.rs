@@ -114,6 +114,7 @@ impl Machine {
             tls: tls.clone(),
             underlay_address: UNDERLAY,
             underlay_devices: Vec::new(),
+            segments: None,
             underlay_mtu: 1_500,
             role: NodeRole::Host,
             links: Vec::new(),

@@ -16,7 +16,7 @@ pub(super) fn carrier_of(chain: &Value) -> Result<Encapsulation, ClientError> {
 
 /// The `correlation` that a new chain is made with, if the document has one.
 pub(super) fn correlation(document: &ChainDocument) -> Option<Encapsulation> {
-    document.encapsulation.filter(|carrier| !carrier.is_source_route())
+    document.encapsulation.filter(|carrier| carrier.is_tunnelled())
 }
 
 /// When the controller is asked for flows of a port chain.
@@ -27,7 +27,7 @@ pub(super) fn setup_of(chain: &Value) -> Result<Setup, ClientError> {
 
 /// What networking-sfc has no words for: a new chain must be changed so before it takes packets.
 pub(super) fn beyond_networking_sfc(document: &ChainDocument) -> Option<ChainChange> {
-    let encapsulation = document.encapsulation.filter(|carrier| carrier.is_source_route());
+    let encapsulation = document.encapsulation.filter(|carrier| !carrier.is_tunnelled());
     let setup = document.setup.filter(|setup| !setup.is_proactive());
     let change = ChainChange { encapsulation, setup };
     (change != ChainChange::default()).then_some(change)

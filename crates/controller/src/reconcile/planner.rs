@@ -40,9 +40,9 @@ impl Planner {
             None => begin(store.as_ref())?,
         };
         let nodes: Vec<(NodeName, NodePlace)> = ledger_store::of_nodes(store.as_ref(), NODE_KIND)?;
-        for (node, NodePlace { underlay, .. }) in &nodes {
+        for (node, NodePlace { underlay, segments, .. }) in &nodes {
             // Two that were remembered with one address connect as before: the first has it.
-            let _ = fleet.place(node, underlay.address);
+            let _ = fleet.place(node, underlay.address, *segments);
         }
         let (book, number) = ledger_store::read_slices(store.as_ref())?;
         let told = ledger_store::read_programs(store.as_ref())?;

@@ -4,6 +4,7 @@
 use super::instances::InstanceBoard;
 use super::links::LinkBoard;
 use catena_model::entry::Program;
+use catena_model::program::SegmentPlace;
 use catena_model::{Answer, NodeName, Question};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -47,6 +48,8 @@ struct Peer {
     asks: Option<mpsc::Sender<Ask>>,
     /// Where the node is on the data network, or was when it was connected last.
     underlay: Option<IpAddr>,
+    /// The same in the IPv6 underlay.
+    segments: Option<SegmentPlace>,
     /// The agent of the newest session, and the one whose session that ended.
     agent: String,
     displaced: Option<String>,
@@ -62,6 +65,7 @@ impl Default for Peer {
             session: 0,
             asks: None,
             underlay: None,
+            segments: None,
             agent: String::new(),
             displaced: None,
             contested: None,
@@ -82,6 +86,15 @@ impl Peer {
         let former = std::mem::replace(&mut self.agent, agent);
         self.displaced = self.asks.is_some().then_some(former).filter(|former| !former.is_empty());
     }
+}
+
+/// Why a node cannot be where it says.
+pub(crate) struct Taken {
+    pub(crate) what: String,
+    /// Whose it is.
+    pub(crate) by: NodeName,
+    /// Is that node connected?
+    pub(crate) is_connected: bool,
 }
 
 /// One session's end of the fleet.
@@ -146,19 +159,33 @@ impl Fleet {
         }
     }
 
-    /// Notes where a node is on the data network. An address belongs to the first who had it, also
-    /// while he is away: packets for one of two would reach the other.
+    /// Notes where a node is on the data network, and in the IPv6 underlay. An address, and a locator, belongs to the
+    /// first who had it, also while he is away: packets for one of two would reach the other.
     ///
     /// # Errors
-    /// The node that has the address, and whether it is connected.
-    pub(crate) fn place(&self, node: &NodeName, address: IpAddr) -> Result<(), (NodeName, bool)> {
+    /// What another node has.
+    pub(crate) fn place(
+        &self,
+        node: &NodeName,
+        address: IpAddr,
+        segments: Option<SegmentPlace>,
+    ) -> Result<(), Taken> {
         let mut nodes = self.lock();
-        let same =
-            |(other, peer): &(&NodeName, &Peer)| *other != node && peer.underlay == Some(address);
-        if let Some((other, peer)) = nodes.iter().find(same) {
-            return Err((other.clone(), peer.asks.is_some()));
+        for (other, peer) in nodes.iter().filter(|(other, _)| *other != node) {
+            let both = segments.zip(peer.segments);
+            let what = if peer.underlay == Some(address) {
+                format!("the address {address} on the data network")
+            } else if let Some((own, _)) = both.filter(|(own, its)| own.address == its.address) {
+                format!("the address {} in the IPv6 underlay", own.address)
+            } else if let Some((own, _)) = both.filter(|(own, its)| own.locator == its.locator) {
+                format!("the locator {}", own.locator)
+            } else {
+                continue;
+            };
+            return Err(Taken { what, by: other.clone(), is_connected: peer.asks.is_some() });
         }
-        nodes.entry(node.clone()).or_default().underlay = Some(address);
+        let own = nodes.entry(node.clone()).or_default();
+        (own.underlay, own.segments) = (Some(address), segments);
         Ok(())
     }
 

@@ -1,17 +1,17 @@
 //! Drives one agent's session: bytes in, bytes out, news to the reconciler. What a message means
 //! is decided by the state machine in `protocol`.
 
-use super::fleet::{Fleet, Membership, Reply};
+use super::fleet::{Fleet, Membership, Reply, Taken};
 use super::{instances, links, setups};
 use crate::reconcile::{self, NodeNews, Signals};
 use catena_model::id::PortId;
-use catena_model::program::Underlay;
+use catena_model::program::{Locator, SegmentPlace, Underlay};
 use catena_model::topology::NodePlace;
 use catena_model::{Answer, BlueprintNumber, NodeName};
 use catena_protocol::message::{self, FromAgent, Hello, PortStates, ToAgent, from_agent, to_agent};
 use catena_protocol::session::{ControllerOutput, ControllerSession, NodeEvent};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -191,8 +191,8 @@ async fn tell(
         }
         event => {
             let known = translate(event)?;
-            if let NodeNews::Met { place: NodePlace { underlay, .. }, .. } = &known {
-                place(fleet, &news.node, *underlay)?;
+            if let NodeNews::Met { place: NodePlace { underlay, segments, .. }, .. } = &known {
+                place(fleet, &news.node, (*underlay, *segments))?;
             }
             news.tell(known).await?;
             links
@@ -250,7 +250,9 @@ fn met(hello: &Hello) -> Result<NodeNews, String> {
     let running = BlueprintNumber(hello.program_number);
     let role = hello.node_role().map_err(|unknown| unknown.to_string())?;
     let protocol = hello.protocol_version;
-    let place = NodePlace { underlay: Underlay { address, mtu }, role, protocol, is_edge: false };
+    let segments = segments(hello)?;
+    let underlay = Underlay { address, mtu };
+    let place = NodePlace { underlay, role, protocol, is_edge: false, segments };
     Ok(NodeNews::Met { place, running })
 }
 
@@ -274,16 +276,50 @@ fn underlay_address(text: &str) -> Result<IpAddr, String> {
     }
 }
 
-fn place(fleet: &Fleet, node: &NodeName, underlay: Underlay) -> Result<(), String> {
-    fleet.place(node, underlay.address).map_err(|(other, is_connected)| {
+/// A node's place in the IPv6 underlay, if it says one.
+fn segments(hello: &Hello) -> Result<Option<SegmentPlace>, String> {
+    let (address, locator) = (&hello.segment_address, &hello.locator);
+    if address.is_empty() && locator.is_empty() {
+        return Ok(None);
+    }
+    let refuse = |what: &str| {
+        format!(
+            "'{address}' is {what} in the IPv6 underlay; start the agent with an address of its node that the others \
+             reach (--underlay6)"
+        )
+    };
+    let own: Ipv6Addr = address.parse().map_err(|_| refuse("no address"))?;
+    match own {
+        _ if own.is_unspecified() => return Err(refuse("no address of anybody")),
+        _ if own.is_loopback() => return Err(refuse("the loopback address, not one")),
+        _ if own.is_multicast() => return Err(refuse("a multicast group, not an address")),
+        _ if own.is_unicast_link_local() => return Err(refuse("of one link alone")),
+        _ => {}
+    }
+    let locator: Locator = locator.parse().map_err(|why| {
+        format!("'{locator}' is no locator: {why}; give the agent a prefix of 48 bits (--locator)")
+    })?;
+    if locator.contains(own) {
+        return Err(format!(
+            "the address {own} is below the locator {locator}, whose packets never come to the node's host: give the \
+             agent an address outside of it (--underlay6)"
+        ));
+    }
+    Ok(Some(SegmentPlace { address: own, locator }))
+}
+
+fn place(
+    fleet: &Fleet,
+    node: &NodeName,
+    (underlay, segments): (Underlay, Option<SegmentPlace>),
+) -> Result<(), String> {
+    fleet.place(node, underlay.address, segments).map_err(|Taken { what, by, is_connected }| {
         let (state, or) = match is_connected {
             true => ("connected", String::new()),
-            false => ("away", format!(", or forget that node: catena node forget {other}")),
+            false => ("away", format!(", or forget that node: catena node forget {by}")),
         };
         format!(
-            "the address {} on the data network is that of node '{other}', which is {state}; start \
-             this agent with its own{or}",
-            underlay.address
+            "{what} is that of node '{by}', which is {state}; start this agent with its own{or}"
         )
     })
 }

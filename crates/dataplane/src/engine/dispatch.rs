@@ -50,6 +50,9 @@ impl Engine {
         }
         let constant = |frame| self.constant(frame);
         let hash = match origin {
+            Origin::Tunnel { kind: TunnelKind::Path(by), .. } if by.is_segmented() => {
+                encap::under_tunnel(by, bytes).map(|(inner, view)| self.constant_of(inner, &view))
+            }
             Origin::Tunnel { kind, .. } => from_tunnel(kind, bytes).and_then(constant),
             Origin::Port(slot) if self.slots.is_link(slot) => {
                 encap::under_route(bytes).map(|(inner, view)| self.constant_of(inner, &view))

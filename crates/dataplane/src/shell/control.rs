@@ -10,6 +10,7 @@ mod links;
 mod messages;
 mod ports;
 mod programs;
+pub(in crate::shell) mod segments;
 mod setups;
 mod underlay;
 
@@ -22,11 +23,12 @@ use super::underlay::Underlay;
 use super::worker_pool::WorkerPool;
 use super::{Config, DataplaneError, WITHOUT_SANDBOX};
 use crate::engine::{EngineConfig, KernelPort, Rehearsal, Tables};
-use catena_io::TunnelReserve;
+use catena_io::{Ipv6Reserve, TunnelReserve};
 use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{CatchRequest, CaughtPacket, ExplainRequest};
 use catena_model::id::PortId;
 use catena_model::limits::SLICE_COUNTERS_MAX;
+use catena_model::program::SegmentPlace;
 use catena_model::program::SliceEntry;
 use catena_model::{Answer, Question};
 use catena_protocol::PROTOCOL_VERSION;
@@ -87,6 +89,12 @@ pub(super) struct Control {
     underlay: Option<IpAddr>,
     /// Sockets with large buffers for tunnels that are not open yet.
     reserve: TunnelReserve,
+    /// Sockets of the IPv6 underlay, while they are not needed; and why there are none.
+    segment_reserve: Result<Ipv6Reserve, String>,
+    /// Where packets of segments are taken for.
+    segments: Option<SegmentPlace>,
+    /// Why they are not.
+    no_segments: Option<String>,
     /// By which interfaces datagrams of other nodes come in; by none until an agent says it.
     underlay_devices: Vec<u32>,
     /// The longest IP packet that they take, in bytes.
@@ -119,7 +127,7 @@ impl Control {
         socket: ControlSocket,
         (workers, keeper, makers): (WorkerPool, FunctionKeeper, Arc<FunctionMakers>),
         engine: EngineConfig,
-        reserve: TunnelReserve,
+        (reserve, segment_reserve): (TunnelReserve, Result<Ipv6Reserve, String>),
     ) -> Self {
         Self {
             config,
@@ -136,6 +144,9 @@ impl Control {
             running: None,
             underlay: None,
             reserve,
+            segment_reserve,
+            segments: None,
+            no_segments: None,
             underlay_devices: Vec::new(),
             underlay_mtu: u16::MAX,
             attached: BTreeMap::new(),
@@ -485,8 +496,12 @@ impl Control {
     /// What is in the way of the program in force.
     fn troubles(&self) -> Vec<String> {
         let no_tunnels = self.missing_underlay().and(self.no_tunnels.clone());
-        let troubles =
-            no_tunnels.into_iter().chain(self.narrow_underlay()).chain(self.injected_by_hand());
+        let no_segments = self.no_segments.clone();
+        let troubles = no_tunnels
+            .into_iter()
+            .chain(no_segments)
+            .chain(self.narrow_underlay())
+            .chain(self.injected_by_hand());
         let open = (!self.config.is_confined).then(|| WITHOUT_SANDBOX.to_owned());
         troubles.chain(self.one_for_all()).chain(self.makers.trouble()).chain(open).collect()
     }

@@ -14,7 +14,7 @@ mod tests;
 use super::barrier::Barrier;
 use super::ledger::Ledger;
 use super::rings::Rings;
-use super::underlay::Underlay;
+use super::tunnels::Tunnels;
 use crate::engine::{
     Datagram, Engine, Frame, Output, Packet, PortSlot, TxBatches, TxCredit, TxRef,
     VECTOR_PACKETS_MAX,
@@ -300,7 +300,7 @@ impl HandOff {
         &mut self,
         engine: &mut Engine,
         rings: &mut Rings,
-        underlay: &mut Option<Box<Underlay>>,
+        tunnels: &mut Tunnels,
         pool: &mut BufferPool,
     ) -> u64 {
         let mut done = 0;
@@ -308,7 +308,7 @@ impl HandOff {
             let OtherWorker { settles, to_send, settled, .. } = peer;
             let theirs = &mut OwnerCounters { settles, handed: &mut self.handed };
             let kept = (&mut self.batches, &mut self.reserve);
-            let sent = send(to_send, theirs, (rings, underlay, pool), kept);
+            let sent = send(to_send, theirs, (rings, tunnels, pool), kept);
             let mut outcome = Settled::default();
             while settled.take_ahead(&mut outcome) {
                 done += 1;
@@ -368,7 +368,7 @@ impl HandOff {
 fn send(
     to_send: &mut SpscOut<Leaving>,
     theirs: &mut OwnerCounters<'_>,
-    (rings, underlay, pool): (&mut Rings, &mut Option<Box<Underlay>>, &mut BufferPool),
+    (rings, tunnels, pool): (&mut Rings, &mut Tunnels, &mut BufferPool),
     (batches, reserve): (&mut TxBatches, &mut Option<Buffer>),
 ) -> u64 {
     if reserve.is_none() {
@@ -383,18 +383,14 @@ fn send(
             break;
         }
         sent += 1;
-        match (leaving, &mut *underlay) {
-            (Leaving::Frame(frame, credit), _) => {
+        match leaving {
+            Leaving::Frame(frame, credit) => {
                 let share = batches.enter(credit);
                 rings.queue(Frame { share, ..frame }, batches, theirs, pool);
             }
-            (Leaving::Datagram(datagram, credit), Some(underlay)) => {
+            Leaving::Datagram(datagram, credit) => {
                 let share = batches.enter(credit);
-                underlay.transmit(Datagram { share, ..datagram }, batches, theirs, pool);
-            }
-            (Leaving::Datagram(datagram, credit), None) => {
-                theirs.failed(credit, DropReason::TransmitFailed);
-                pool.put(datagram.buffer);
+                tunnels.transmit(Datagram { share, ..datagram }, batches, theirs, pool);
             }
         }
     }

@@ -25,8 +25,10 @@ mod punt;
 mod punt_shares;
 mod rings;
 mod sandbox;
+mod segment_sockets;
 mod segmenting_port;
 mod standalone_workers;
+mod tunnels;
 mod underlay;
 mod waker;
 mod way_up;
@@ -197,7 +199,7 @@ pub fn run(config: Config) -> Result<(), DataplaneError> {
         function_form: config.function_form,
         are_confined: config.is_confined,
     };
-    let reserve = TunnelReserve::open(UNDERLAY_SOCKETS);
+    let reserve = (TunnelReserve::open(UNDERLAY_SOCKETS), control::segments::reserve());
     // Threads inherit what this one has left: none may start before.
     drop_privileges(config.user).map_err(DataplaneError::Confine)?;
     // Without privileges, and while processes may be started.

@@ -5,17 +5,19 @@
 use super::barrier::Rendezvous;
 use super::kernel_tables::KernelTables;
 use super::rings::{LostPort, Taken};
+use super::segment_sockets::SegmentSockets;
 use super::underlay::Underlay;
 use super::waker::Waker;
 use super::worker::KernelPathTurn;
 use crate::engine::{FunctionMessage, KernelPort, Rehearsal, StateChange, Tables};
 use catena_fastpath::Queues;
-use catena_io::{PacketRing, Port};
+use catena_io::{IoError, PacketRing, Port};
 use catena_model::account::{NodeCounters, SliceCounters};
 use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::dump::DumpedPart;
 use catena_model::explain::{CatchRequest, CaughtPacket, ExplainAt, FrameBytes};
 use catena_model::id::PortId;
+use catena_model::program::SegmentPlace;
 use catena_model::setup::{FlowAnswer, FlowAsked};
 use catena_model::{CounterScope, SliceId};
 use std::collections::HashMap;
@@ -38,6 +40,12 @@ pub(super) enum Order {
     Tables { tables: Arc<Tables>, is_inherited: bool, done: SyncSender<()> },
     /// Use these tunnel sockets; the former come back.
     Underlay { underlay: Box<Underlay>, done: SyncSender<Option<Box<Underlay>>> },
+    /// Take packets of segments below this place's locator; none: by the sockets that there are.
+    Segments {
+        place: SegmentPlace,
+        sockets: Option<Box<SegmentSockets>>,
+        done: SyncSender<Result<(), IoError>>,
+    },
     /// Take datagrams of other nodes from these interfaces only.
     UnderlayDevices { interfaces: Vec<u32>, done: SyncSender<()> },
     /// The longest IP packet that those take now, in bytes.

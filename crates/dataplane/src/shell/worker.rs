@@ -16,11 +16,13 @@ use super::kernel_tables::KernelTables;
 use super::order::{Order, Report, Reports};
 use super::punt::Punt;
 use super::rings::{LostPort, Rings};
+use super::segment_sockets::SegmentSockets;
+use super::tunnels::{TUNNEL_TOKENS, Tunnels};
 use super::underlay::Underlay;
 use super::waker::Waker;
 use crate::engine::{
     Engine, EngineConfig, Form, KernelPort, Lanes, OffloadTables, Output, Packet, Rehearsal,
-    TunnelKind, VECTOR_PACKETS_MAX, Way,
+    VECTOR_PACKETS_MAX, Way,
 };
 use catena_fastpath::Queues;
 use catena_io::{BufferPool, IoError, PacketRing, Poller, rest};
@@ -28,6 +30,7 @@ use catena_model::account::NodeCounters;
 use catena_model::check::ClockTime;
 use catena_model::explain::{ExplainAt, FrameBytes};
 use catena_model::id::PortId;
+use catena_model::program::SegmentPlace;
 use catena_model::{CounterScope, DropReason, PathId};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -45,7 +48,7 @@ const REST: Duration = Duration::from_micros(20);
 
 const TOKEN_BELL: u64 = 0;
 const TOKEN_UNDERLAY: u64 = 1;
-const TOKEN_PUNT: u64 = TOKEN_UNDERLAY + TunnelKind::ALL.len() as u64;
+const TOKEN_PUNT: u64 = TOKEN_UNDERLAY + TUNNEL_TOKENS;
 const TOKEN_RINGS: u64 = TOKEN_PUNT + 1;
 
 /// What became of a kernel path, and what is used no more: to be taken apart by the control thread.
@@ -67,15 +70,13 @@ pub(super) struct Worker {
     pool: BufferPool,
     poller: Poller,
     rings: Rings,
-    underlay: Option<Box<Underlay>>,
+    tunnels: Tunnels,
     /// Where the kernel sends up what it does not repeat.
     punt: Option<Punt>,
     /// What former punt rings had lost.
     punt_full_before: u64,
     /// What was lost before it reached them.
     punt_lost_before: u64,
-    /// What tunnel sockets that are closed had lost.
-    underlay_lost_before: u64,
     orders: Receiver<Order>,
     waker: Waker,
     reports: Reports,
@@ -126,11 +127,10 @@ impl Worker {
             pool: BufferPool::new(POOL_BUFFERS),
             poller,
             rings: Rings::new(TOKEN_RINGS),
-            underlay: None,
+            tunnels: Tunnels::default(),
             punt: None,
             punt_full_before: 0,
             punt_lost_before: 0,
-            underlay_lost_before: 0,
             orders,
             waker,
             reports,
@@ -187,7 +187,7 @@ impl Worker {
     fn relieve(&mut self) -> bool {
         let Some(hand_off) = &mut self.hand_off else { return false };
         let (engine, pool) = (&mut self.engine, &mut self.pool);
-        hand_off.relieve(engine, &mut self.rings, &mut self.underlay, pool) > 0
+        hand_off.relieve(engine, &mut self.rings, &mut self.tunnels, pool) > 0
     }
 
     /// Goes on with what other workers hand over until all have come to the rendezvous and nothing is
@@ -237,7 +237,7 @@ impl Worker {
 
     /// Finds out which sources have something.
     fn wait(&mut self, is_brief: bool) -> Result<(), IoError> {
-        let has_pending = self.underlay.as_ref().is_some_and(|u| u.pending().next().is_some());
+        let has_pending = self.tunnels.pending().next().is_some();
         let may_sleep =
             !is_brief && !has_pending && self.hand_off.as_mut().is_none_or(HandOff::falls_asleep);
         let timeout = if may_sleep {
@@ -249,7 +249,7 @@ impl Worker {
         if let Some(hand_off) = self.hand_off.as_ref().filter(|_| may_sleep) {
             hand_off.is_awake();
         }
-        for pending in self.underlay.iter().flat_map(|underlay| underlay.pending()) {
+        for pending in self.tunnels.pending() {
             let token = TOKEN_UNDERLAY + pending;
             if !self.ready.contains(&token) {
                 self.ready.push(token);
@@ -311,10 +311,8 @@ impl Worker {
             if let Some(punt) = &mut self.punt {
                 punt.receive(max, engine, pool, input);
             }
-        } else if let Some(which) = token.checked_sub(TOKEN_UNDERLAY)
-            && let Some(underlay) = &mut self.underlay
-        {
-            underlay.receive(which as usize, max, engine, pool, input);
+        } else if let Some(which) = token.checked_sub(TOKEN_UNDERLAY) {
+            self.tunnels.receive(which, max, engine, pool, input);
         }
     }
 
@@ -336,16 +334,7 @@ impl Worker {
         }
         self.rings.transmit(batches, engine, pool);
         for datagram in datagrams.drain(..) {
-            match &mut self.underlay {
-                Some(underlay) => underlay.transmit(datagram, batches, engine, pool),
-                None => {
-                    engine.credit_failed(
-                        batches.withdraw(datagram.share),
-                        DropReason::TransmitFailed,
-                    );
-                    pool.put(datagram.buffer);
-                }
-            }
+            self.tunnels.transmit(datagram, batches, engine, pool);
         }
         engine.settle(batches);
     }
@@ -402,10 +391,11 @@ impl Worker {
             Order::Underlay { underlay, done } => {
                 done.send(self.exchange_underlay(underlay)?).ok();
             }
+            Order::Segments { place, sockets, done } => {
+                done.send(self.stand_at(place, sockets)).ok();
+            }
             Order::UnderlayDevices { interfaces, done } => {
-                if let Some(underlay) = &mut self.underlay {
-                    underlay.take_only_from(&interfaces);
-                }
+                self.tunnels.take_only_from(&interfaces);
                 done.send(()).ok();
             }
             Order::UnderlayMtu { mtu, done } => {
@@ -526,22 +516,35 @@ impl Worker {
         &mut self,
         underlay: Box<Underlay>,
     ) -> Result<Option<Box<Underlay>>, IoError> {
-        if let Some(former) = &self.underlay {
-            former.leave(&mut self.poller)?;
-            self.underlay_lost_before += former.kernel_drops();
-        }
-        underlay.join(&mut self.poller, TOKEN_UNDERLAY)?;
+        let former = self.tunnels.exchange(underlay, &mut self.poller, TOKEN_UNDERLAY)?;
+        self.tell_tunnels();
+        Ok(former)
+    }
+
+    fn tell_tunnels(&self) {
         if let Some(hand_off) = &self.hand_off {
             hand_off.barrier().open_tunnels();
         }
-        Ok(self.underlay.replace(underlay))
+    }
+
+    /// Takes packets of segments below this place's locator; `sockets`: by these, where there are none yet.
+    fn stand_at(
+        &mut self,
+        place: SegmentPlace,
+        sockets: Option<Box<SegmentSockets>>,
+    ) -> Result<(), IoError> {
+        if let Some(sockets) = sockets {
+            self.tunnels.add_segments(sockets, &mut self.poller, TOKEN_UNDERLAY)?;
+            self.tell_tunnels();
+        }
+        self.tunnels.segments().map_or(Ok(()), |segments| segments.stand_at(place))
     }
 
     /// What would be closed to the packet is closed to its rehearsal.
     fn rehearse(&self, rehearsal: &mut Rehearsal) {
         let has_tunnels = match &self.hand_off {
             Some(hand_off) => hand_off.barrier().has_tunnels(),
-            None => self.underlay.is_some(),
+            None => self.tunnels.are_open(),
         };
         let refuses = |way: Way| match way {
             Way::Port(slot) if !self.rings.has(slot) => Some(DropReason::PortUnbound),
@@ -586,8 +589,7 @@ impl Worker {
         let up_ms = self.started.elapsed().as_millis();
         counters.dataplane.up_ms = u64::try_from(up_ms).unwrap_or(u64::MAX);
         self.rings.count(&mut counters);
-        let lost_now = self.underlay.as_ref().map_or(0, |underlay| underlay.kernel_drops());
-        counters.tunnels_ring_full = self.underlay_lost_before + lost_now;
+        counters.tunnels_ring_full = self.tunnels.kernel_drops();
         counters
     }
 }

@@ -126,7 +126,9 @@ pub(crate) fn advance(bytes: &mut [u8], encapsulation: Encapsulation, own: MacAd
         | Encapsulation::SourceRouteClassic80
         | Encapsulation::SourceRouteSrMpls
         | Encapsulation::SourceRoutePolka
-        | Encapsulation::SourceRouteNativeTagged => return false,
+        | Encapsulation::SourceRouteNativeTagged
+        | Encapsulation::Srv6
+        | Encapsulation::Srv6Ethernet => return false,
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => bytes[start + 5] += 1,
     }

@@ -8,7 +8,7 @@ pub(crate) use crate::passing::{Behaviour, route};
 use crate::passing::{advance, annotate};
 use crate::questions::answer_question;
 use crate::tables::changed;
-use crate::town::{Town, UNDERLAY_MTU, node_address, node_name};
+use crate::town::{Town, UNDERLAY_MTU, node_name, tunnel_end};
 use catena_dataplane::engine::{
     Datagram, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Rehearsal, Tables,
     TunnelKind, Way,
@@ -328,12 +328,14 @@ impl Rig {
         let size = datagram.segment_bytes.map_or(bytes.len(), usize::from);
         assert!(bytes.len() <= catena_io::TUNNEL_PAYLOAD_BYTES_MAX);
         assert!(bytes.len().div_ceil(size) <= catena_io::TUNNEL_SEGMENTS_MAX);
-        assert!(size + 28 <= usize::from(UNDERLAY_MTU), "a packet of {size} bytes does not fit");
-        let to = (0..self.nodes.len()).find(|node| node_address(*node) == datagram.to);
+        let outer = if datagram.kind.is_segmented() { 0 } else { 28 };
+        assert!(size + outer <= usize::from(UNDERLAY_MTU), "a packet of {size} bytes does not fit");
+        let address = |node| tunnel_end(node, datagram.kind);
+        let to = (0..self.nodes.len()).find(|node| address(*node) == datagram.to);
         let to = to.expect("the datagram is for a node");
         for payload in bytes.chunks(size) {
             self.log.push(Happening::Datagram { from, bytes: payload.to_vec() });
-            self.queue_datagram(to, datagram.kind, node_address(from), payload);
+            self.queue_datagram(to, datagram.kind, address(from), payload);
         }
         self.datagrams.push(SeenDatagram {
             from,

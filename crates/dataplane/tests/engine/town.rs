@@ -10,16 +10,18 @@ use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleI
 use catena_model::limits::NODE_ROUTE_IDENTITIES;
 use catena_model::program::{
     Balance, ChainEntry, DetourEntry, ExitEntry, ExitPlace, HopEntry, HopKind, IdentityEntry,
-    InstanceEntry, Location, MacEntry, NeighbourEntry, NetworkEntry, NodeIdentity, OnwardEntry,
-    PathEntry, PinEntry, PortEntry, PortRole, RewriteEntry, RouteEntry, RuleEntry, RuleMatch,
-    RulePlace, SetupEntry, SliceEntry, SlicePathEntry, TunnelEntry, Underlay,
+    InstanceEntry, Location, LocatorEntry, MacEntry, NeighbourEntry, NetworkEntry, NodeIdentity,
+    OnwardEntry, PathEntry, PinEntry, PortEntry, PortRole, RewriteEntry, RouteEntry, RuleEntry,
+    RuleMatch, RulePlace, SegmentPlace, SetupEntry, SliceEntry, SlicePathEntry, TunnelEntry,
+    Underlay,
 };
 use catena_model::resource::{
     Attachment, ContextHeader, Encapsulation, FailurePolicy, InterfaceRef, IpFamily, Transport,
 };
 use catena_model::topology::PortNumber;
-use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
+use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, TunnelKind};
 use catena_wire::scalar::{MacAddr, PortRange, Vni};
+use catena_wire::srv6::Locator;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use uuid::Uuid;
@@ -100,6 +102,8 @@ pub(crate) struct Town {
     pub(crate) is_apart: bool,
     /// The key by which nodes know each other; none: they take links as they are.
     pub(crate) discovery_key: Option<DiscoveryKey>,
+    /// Nodes without a place in the IPv6 underlay.
+    pub(crate) unplaced: BTreeSet<usize>,
     /// Ends of cables into which nothing that is sent arrives.
     pub(crate) cut: BTreeSet<(usize, u8)>,
     /// Ends of cables from which frames take so many milliseconds to the other.
@@ -127,6 +131,23 @@ pub(crate) struct Town {
 
 pub(crate) fn node_name(node: usize) -> NodeName {
     NodeName::new(format!("host{}", node + 1)).unwrap()
+}
+
+/// The place of a node in the IPv6 underlay.
+pub(crate) fn node_segments(node: usize) -> SegmentPlace {
+    let number = u8::try_from(node + 1).unwrap();
+    SegmentPlace {
+        address: format!("2001:db8::{number:x}").parse().unwrap(),
+        locator: Locator::new([0x5f, 0, 0, 0, 0, number]).unwrap(),
+    }
+}
+
+/// The address by which a kind of tunnel reaches a node.
+pub(crate) fn tunnel_end(node: usize, kind: TunnelKind) -> IpAddr {
+    match kind.is_segmented() {
+        true => node_segments(node).address.into(),
+        false => node_address(node),
+    }
 }
 
 pub(crate) fn node_address(node: usize) -> IpAddr {
@@ -333,6 +354,10 @@ impl Town {
             let address = node_address(other);
             program.tunnels.push(TunnelEntry { node: node_name(other), address });
         }
+        let locators = (0..self.nodes).filter(|node| !self.unplaced.contains(node));
+        program.locators = locators
+            .map(|node| LocatorEntry { node: node_name(node), place: node_segments(node) })
+            .collect();
         for (index, network) in self.networks.iter().enumerate() {
             program.networks.push(self.network_entry(node, index, network));
         }

@@ -271,7 +271,9 @@ pub(crate) fn roll_datagram(town: &Town, seed: u64, dice: &mut Dice) -> SentByTu
             | Encapsulation::SourceRouteClassic80
             | Encapsulation::SourceRouteSrMpls
             | Encapsulation::SourceRoutePolka
-            | Encapsulation::SourceRouteNativeTagged,
+            | Encapsulation::SourceRouteNativeTagged
+            | Encapsulation::Srv6
+            | Encapsulation::Srv6Ethernet,
         ) => 0,
         TunnelKind::Path(Encapsulation::Mpls) => {
             let label = MplsLabel::ordinary(path).unwrap();

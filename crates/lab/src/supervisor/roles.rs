@@ -8,6 +8,7 @@ use crate::vocabulary::FunctionThreads;
 use crate::wiring::{CONTROLLER, Namespaces, NodePlan, SOUTHBOUND_PORT, controller_address};
 use catena_kernel::KernelError;
 use catena_kernel::process::{enter_namespace, inherit_fds, spawn_bound};
+use catena_model::program::SegmentPlace;
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -141,6 +142,12 @@ impl Roles<'_> {
             "--underlay-mtu",
             &mtu,
         ];
+        let segments = node
+            .segments
+            .map(|SegmentPlace { address, locator }| (address.to_string(), locator.to_string()));
+        if let Some((address, locator)) = &segments {
+            arguments.extend(["--underlay6", address, "--locator", locator]);
+        }
         arguments.extend(["--role", node.role.word()]);
         arguments.extend(node.links.iter().flat_map(|link| ["--link", link.as_str()]));
         if std::env::var_os(WITHOUT_FAST_PATH).is_some() {

@@ -1,7 +1,7 @@
 //! The keys of a lab file exactly as written. Knows their spelling and types; refuses to know
 //! whether they make sense together (see `lab`).
 
-use super::lab::Arrivals;
+use super::lab::{Arrivals, Families};
 use super::ordered::Ordered;
 use super::programs::{ExpectEntry, ProgramEntry, Word};
 use super::switches::SwitchesEntry;
@@ -26,6 +26,7 @@ pub(crate) struct Document {
     pub(crate) extends: Option<PathBuf>,
     pub(crate) hosts: Ordered<Option<HostEntry>>,
     pub(crate) switches: SwitchesEntry,
+    pub(crate) underlay: Families,
     pub(crate) links: Vec<LinkEntry>,
     pub(crate) networks: Ordered<NetworkEntry>,
     pub(crate) endpoints: Ordered<EndpointEntry>,

@@ -18,6 +18,19 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+/// Families of IP between nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Families {
+    /// IPv4 alone: no node has a place for segments.
+    #[default]
+    Ipv4,
+    /// IPv6 alone, tunnels over UDP included.
+    Ipv6,
+    /// IPv4 for tunnels over UDP, and IPv6 for segments.
+    Both,
+}
+
 /// A whole lab.
 #[derive(Clone, Debug)]
 pub struct Lab {
@@ -31,6 +44,8 @@ pub struct Lab {
     pub hosts: Vec<String>,
     /// What hosts have that ask functions, where the file says.
     pub function_threads: BTreeMap<String, FunctionThreads>,
+    /// Which families of IP are between nodes.
+    pub underlay: Families,
     /// Plain switches, of which the data network consists.
     pub bridges: Vec<String>,
     /// Switches that read source routes: each runs an agent and a data plane, too.

@@ -30,6 +30,7 @@ pub use check::{Claim, FunctionCount, Metric, Relation, Statement};
 pub(crate) use compared::{chains_with, counts_what_ends, ports_of, rules_of, tells};
 pub use error::LabFileError;
 pub use faults::{CableFault, Ending, FaultKind, Kill};
+pub(crate) use lab::Families;
 pub use lab::{
     Arrivals, Endpoint, Equipment, Function, Lab, LabChain, Link, LinkEnd, Load, LoadShare,
     Network, NodeCable, Plot, PlotKind, Sweep, Tool, Traffic,

@@ -41,6 +41,7 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
         name,
         hosts,
         function_threads: super::threads::understand(document)?,
+        underlay: document.underlay,
         bridges,
         switches,
         edges,
@@ -77,7 +78,7 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
     lab.calls = super::programs::calls(document, &lab)?;
     run::expect_programs(&mut lab);
     lab.plots = run::plots(document, &lab)?;
-    run::source_routes(&lab)?;
+    run::carriers(&lab)?;
     super::bundled::check(&lab)?;
     run::references(&lab)?;
     Ok(lab)

@@ -7,10 +7,11 @@ use super::compared::{check_same, check_verdicts};
 use super::document::Document;
 use super::error::Fault;
 use super::faults::FaultKind;
-use super::lab::{Arrivals, Lab, LabChain, Plot, PlotKind, Sweep};
+use super::lab::{Arrivals, Families, Lab, LabChain, Plot, PlotKind, Sweep};
 use super::validate::unknown;
 use catena_client::deploy::{ChainDocument, ChainStep};
 use catena_model::limits::CHAIN_FUNCTIONS_MAX;
+use catena_model::resource::Encapsulation;
 
 /// Most repeats of a sweep.
 pub(crate) const REPEAT_MAX: u32 = 10_000;
@@ -164,9 +165,9 @@ pub(crate) fn expect_programs(lab: &mut Lab) {
     }
 }
 
-/// Source routes have somewhere to go.
-pub(crate) fn source_routes(lab: &Lab) -> Result<(), Fault> {
-    if !lab.cables.is_empty() || lab.hosts.len() == 1 {
+/// Source routes and segments have somewhere to go.
+pub(crate) fn carriers(lab: &Lab) -> Result<(), Fault> {
+    if lab.hosts.len() == 1 {
         return Ok(());
     }
     let of_chains = lab.chains.iter().enumerate().filter_map(|(index, chain)| {
@@ -176,12 +177,20 @@ pub(crate) fn source_routes(lab: &Lab) -> Result<(), Fault> {
     let versions = lab.updates.iter().flat_map(|updates| &updates.versions);
     let moves = versions.filter_map(|version| version.encapsulation);
     let of_updates = moves.map(|one| ("updates.encapsulations".into(), one));
-    let mut all = of_chains.chain(of_sweep).chain(of_updates);
-    all.find(|(_, one)| one.is_source_route()).map_or(Ok(()), |(key, one)| {
+    let all: Vec<(String, Encapsulation)> = of_chains.chain(of_sweep).chain(of_updates).collect();
+    let find = |is_it: fn(Encapsulation) -> bool| all.iter().find(|(_, one)| is_it(*one));
+    if let Some((key, one)) = find(Encapsulation::is_source_route).filter(|_| lab.cables.is_empty())
+    {
         let problem = format!("{} goes by cables between nodes, and there are none", one.name());
         let advice = "add links from host to host, or by switches with role: switch";
-        Err(Fault::new(key, problem, advice))
-    })
+        return Err(Fault::new(key.clone(), problem, advice));
+    }
+    let has_segments = lab.underlay != Families::Ipv4;
+    if let Some((key, one)) = find(Encapsulation::is_segmented).filter(|_| !has_segments) {
+        let problem = format!("{} goes by IPv6 between nodes, and there is none", one.name());
+        return Err(Fault::new(key.clone(), problem, "add underlay: both, or underlay: ipv6"));
+    }
+    Ok(())
 }
 
 /// Names that statements, captures and figures use must exist.

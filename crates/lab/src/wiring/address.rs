@@ -2,6 +2,7 @@
 //! same addresses, so that captures of two runs compare.
 
 use crate::vocabulary::Lab;
+use catena_model::program::{Locator, SegmentPlace};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,6 +12,8 @@ pub(crate) const DATA_NETWORK: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 0);
 pub(crate) const MANAGEMENT_NETWORK: Ipv4Addr = Ipv4Addr::new(172, 30, 1, 0);
 /// Prefix length of both, in bits.
 pub(crate) const UNDERLAY_PREFIX_BITS: u8 = 24;
+/// Prefix length of the IPv6 underlay, in bits.
+pub(crate) const SEGMENT_PREFIX_BITS: u8 = 64;
 /// The controller's place in the management network.
 pub(crate) const CONTROLLER_NUMBER: u8 = 254;
 /// The first host's place in both.
@@ -31,6 +34,13 @@ pub(crate) fn underlay(network: Ipv4Addr, number: u8) -> Ipv4Net {
     let [a, b, c, _] = network.octets();
     // A prefix of 24 bits is always legal, so there is no error to pass on.
     Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, number), UNDERLAY_PREFIX_BITS)
+}
+
+/// The place of a node in the IPv6 underlay (RFC 3849, RFC 9602).
+pub(crate) fn segments(number: u8) -> Option<SegmentPlace> {
+    let address = Ipv6Addr::new(0x2001, 0xdb8, 0x30, 0, 0, 0, 0, number.into());
+    let locator = Locator::new([0x5f, 0, 0, 0, 0, number]).ok()?;
+    Some(SegmentPlace { address, locator })
 }
 
 /// The number of an endpoint or function in a network; none if it is not attached there.

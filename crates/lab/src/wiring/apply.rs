@@ -1,11 +1,15 @@
 //! Makes what the wiring plan lists, in its order, by the doors of `kernel`. Has no choices: a
 //! refusal of the kernel ends it, and the end of the namespaces removes what was made.
 
-use super::plan::{BRIDGE, Cable, End, PolicyRoute, Setting, WiringPlan};
+use super::address::SEGMENT_PREFIX_BITS;
+use super::plan::{
+    BRIDGE, Cable, DATA_INTERFACE, End, PolicyRoute, SegmentWiring, Setting, WiringPlan,
+};
 use crate::error::LabError;
 use catena_kernel::namespace::NetNamespace;
 use catena_kernel::netlink::{IpFamily, Netlink};
 use catena_kernel::{KernelError, Result, sysctl};
+use catena_model::program::{Locator, SegmentPlace};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -47,6 +51,9 @@ async fn apply(plan: &WiringPlan, make: MakeNamespace<'_>) -> Result<Namespaces>
         wiring.add_cable(cable).await?;
     }
     wiring.set_all(&plan.interface_settings)?;
+    for place in &plan.segment_places {
+        wiring.place_segments(place).await?;
+    }
     for route in &plan.policy_routes {
         wiring.add_policy_route(route).await?;
     }
@@ -131,6 +138,17 @@ impl Wiring {
             door.add_address(&end.interface, address.addr(), address.prefix_len()).await?;
         }
         door.set_up(&end.interface).await
+    }
+
+    async fn place_segments(&self, place: &SegmentWiring) -> Result<()> {
+        let door = self.door(&place.namespace)?;
+        let own = place.own.address.into();
+        door.add_address(DATA_INTERFACE, own, SEGMENT_PREFIX_BITS).await?;
+        for SegmentPlace { address, locator } in &place.others {
+            let to = (locator.address().into(), Locator::BITS);
+            door.add_route(to, Some((*address).into()), DATA_INTERFACE, None).await?;
+        }
+        Ok(())
     }
 
     async fn add_policy_route(&self, route: &PolicyRoute) -> Result<()> {

@@ -9,7 +9,8 @@ use super::address::{
     SWITCH_NUMBER_FIRST,
 };
 use super::strange;
-use crate::vocabulary::{Equipment, FunctionThreads, Lab, LinkEnd};
+use crate::vocabulary::{Equipment, Families, FunctionThreads, Lab, LinkEnd};
+use catena_model::program::SegmentPlace;
 use catena_model::topology::NodeRole;
 use ipnet::IpNet;
 use std::fmt;
@@ -47,6 +48,8 @@ pub(crate) struct WiringPlan {
     pub(crate) cables: Vec<Cable>,
     /// Once the interfaces exist.
     pub(crate) interface_settings: Vec<Setting>,
+    /// Behind those: IPv6 is off before.
+    pub(crate) segment_places: Vec<SegmentWiring>,
     pub(crate) policy_routes: Vec<PolicyRoute>,
     pub(crate) default_routes: Vec<DefaultRoute>,
     pub(crate) nodes: Vec<NodePlan>,
@@ -87,6 +90,14 @@ impl End {
     }
 }
 
+/// A node in the IPv6 underlay, and the others there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentWiring {
+    pub(crate) namespace: String,
+    pub(crate) own: SegmentPlace,
+    pub(crate) others: Vec<SegmentPlace>,
+}
+
 /// What comes in by one interface leaves by another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PolicyRoute {
@@ -109,7 +120,9 @@ pub(crate) struct DefaultRoute {
 pub(crate) struct NodePlan {
     pub(crate) name: String,
     pub(crate) role: NodeRole,
-    pub(crate) data: Ipv4Addr,
+    pub(crate) data: IpAddr,
+    /// Its place in the IPv6 underlay, if there is one.
+    pub(crate) segments: Option<SegmentPlace>,
     /// MTU of its cable to the data network, in bytes.
     pub(crate) data_mtu: u32,
     /// Interfaces that are links to other nodes.
@@ -196,11 +209,36 @@ impl WiringPlan {
         part.settings.retain(|setting| is_in(&setting.namespace));
         part.cables.retain(|cable| cable.ends.iter().all(|end| is_in(&end.namespace)));
         part.interface_settings.retain(|setting| is_in(&setting.namespace));
+        part.segment_places.retain(|place| is_in(&place.namespace));
         part.policy_routes.retain(|route| is_in(&route.namespace));
         part.default_routes.retain(|route| is_in(&route.namespace));
         part.nodes.retain(|node| is_in(&node.name));
         part.ports.retain(|port| is_in(&port.device));
         part
+    }
+
+    /// Gives nodes their addresses in the IPv6 underlay, and the ways to the locators of the others.
+    fn place_in_ipv6(&mut self) {
+        let places = self.nodes.iter().filter_map(|node| Some((&node.name, node.segments?)));
+        let places: Vec<_> = places.collect();
+        for (node, own) in &places {
+            let setting = |name: &str, value| Setting {
+                namespace: (*node).clone(),
+                key: format!("net.ipv6.conf.{DATA_INTERFACE}.{name}"),
+                value,
+            };
+            self.interface_settings.extend([
+                setting("accept_dad", "0"),
+                setting("accept_ra", "0"),
+                setting("router_solicitations", "0"),
+                setting("disable_ipv6", "0"),
+            ]);
+            self.segment_places.push(SegmentWiring {
+                namespace: (*node).clone(),
+                own: *own,
+                others: places.iter().map(|(_, place)| *place).filter(|it| it != own).collect(),
+            });
+        }
     }
 
     /// No IPv6 of the namespace's own: it would add frames that nobody asked for.
@@ -231,7 +269,12 @@ fn underlay(lab: &Lab, plan: &mut WiringPlan) {
     for (node, role, number) in &numbered {
         plan.quiet(node);
         plan.cables.push(management(node, *number));
-        let data = address::underlay(DATA_NETWORK, *number).addr();
+        let has_segments = lab.underlay != Families::Ipv4;
+        let segments = address::segments(*number).filter(|_| has_segments);
+        let data = match (lab.underlay, segments) {
+            (Families::Ipv6, Some(SegmentPlace { address, .. })) => address.into(),
+            _ => address::underlay(DATA_NETWORK, *number).addr().into(),
+        };
         let cable = lab.links.iter().find(|link| link.left == *node || link.right == *node);
         let data_mtu = cable.map_or(MANAGEMENT_MTU_BYTES, |link| link.mtu);
         let own = lab.cables.iter().flat_map(|cable| &cable.ends).filter(|end| end.node == *node);
@@ -241,11 +284,13 @@ fn underlay(lab: &Lab, plan: &mut WiringPlan) {
             name: (*node).into(),
             role: *role,
             data,
+            segments,
             data_mtu,
             links,
             function_threads: lab.function_threads.get(*node).copied(),
         });
     }
+    plan.place_in_ipv6();
     for link in &lab.links {
         let node = numbered.iter().find(|(node, ..)| link.left == *node || link.right == *node);
         let ends = match node {

@@ -4,6 +4,7 @@
 use catena_wire::scalar::MacAddr;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::net::Ipv6Addr;
 
 /// Bytes that travel and are shown as hexadecimal digits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +77,21 @@ pub enum HeaderLayer {
         /// Metadata, for people.
         context: Vec<String>,
     },
+    /// IPv6 with a segment routing header (RFC 8754).
+    Segments {
+        /// The active segment.
+        destination: Ipv6Addr,
+        /// The segments in the order of the way.
+        way: Vec<Ipv6Addr>,
+        /// Segments that are still to be visited.
+        left: u8,
+        /// Routers the packet may still pass.
+        hop_limit: u8,
+        /// The path, where the active segment says one.
+        path: Option<u32>,
+        /// The position on it.
+        hop: Option<u16>,
+    },
     /// A source route.
     SourceRoute {
         /// Its profile.
@@ -124,6 +140,14 @@ impl fmt::Display for HeaderLayer {
             Self::Nsh { spi, si, ttl, md_type, context } => {
                 write!(f, "NSH spi {spi} si {si} ttl {ttl} md{md_type}")?;
                 if context.is_empty() { Ok(()) } else { write!(f, " [{}]", context.join(", ")) }
+            }
+            Self::Segments { destination, way, left, hop_limit, path, hop } => {
+                let way: Vec<String> = way.iter().map(Ipv6Addr::to_string).collect();
+                write!(f, "SRv6 to {destination}, segments {} left {left}", way.join(" "))?;
+                if let (Some(path), Some(hop)) = (path, hop) {
+                    write!(f, " path {path} hop {hop}")?;
+                }
+                write!(f, " hop limit {hop_limit}")
             }
             Self::SourceRoute { profile, ports, left, path } => {
                 if ports.is_empty() {

@@ -6,7 +6,7 @@ use super::{Domain, Programs, Sources};
 use crate::intent::{Table, differences};
 use crate::inventory::NodeFacts;
 use catena_model::entry::{Entries, Program};
-use catena_model::program::{NodeEntry, TunnelEntry};
+use catena_model::program::{LocatorEntry, NodeEntry, TunnelEntry};
 use catena_model::{BlueprintNumber, NodeName};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,13 +14,20 @@ use std::sync::Arc;
 /// The tunnels to all hosts.
 pub(super) type Tunnels = Table<NodeName, Arc<TunnelEntry>>;
 
+/// The places of hosts in the IPv6 underlay.
+pub(super) type Locators = Table<NodeName, Arc<LocatorEntry>>;
+
 impl Programs {
     /// Those of switches know themselves alone.
     pub(super) fn begin(&self, to: Sources<'_>, domain: Domain) -> Self {
         let tunnels = following(&self.tunnels, to.nodes);
+        let locators = placed(&self.locators, to.nodes);
         let changed: Vec<_> = differences(&self.tunnels, &tunnels).collect();
         let host = |(node, facts): (&NodeName, &NodeFacts)| {
             let mut entries = of_node(facts, domain);
+            if facts.knows_locators() {
+                entries.locators = locators.clone();
+            }
             match self.nodes.get(node) {
                 Some(known) => {
                     entries.tunnels = known.entries.tunnels.clone();
@@ -53,6 +60,7 @@ impl Programs {
             ..Self::default()
         };
         begun.tunnels = tunnels;
+        begun.locators = locators;
         begun.touched = begun.keys().cloned().collect();
         begun
     }
@@ -82,4 +90,17 @@ fn following(former: &Tunnels, hosts: &BTreeMap<NodeName, NodeFacts>) -> Tunnels
         set(&mut tunnels, node.clone(), Some(entry));
     }
     tunnels
+}
+
+/// The places of these hosts, of what there was before.
+fn placed(former: &Locators, hosts: &BTreeMap<NodeName, NodeFacts>) -> Locators {
+    let mut locators = former.clone();
+    let has_gone = |node: &&NodeName| hosts.get(*node).is_none_or(|facts| facts.segments.is_none());
+    for node in former.keys().filter(has_gone) {
+        locators.remove(node);
+    }
+    for (node, facts) in hosts {
+        set(&mut locators, node.clone(), facts.locator(node));
+    }
+    locators
 }

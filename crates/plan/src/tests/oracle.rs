@@ -307,6 +307,10 @@ fn program(
         .filter(|(other, _)| *other != node)
         .map(|(other, facts)| TunnelEntry { node: other.clone(), address: facts.underlay.address })
         .collect();
+    if facts.knows_locators() {
+        let all = inventory.nodes.iter();
+        program.locators = all.filter_map(|(other, facts)| facts.locator(other)).collect();
+    }
     program.ports = local_ports(node, ledger, intent, functions);
     program.exits = exits(ledger, node, &program.ports);
     program.identities = identities(ledger, node);

@@ -105,7 +105,13 @@ impl Domain {
                 let known = facts.map(|facts| facts.acknowledged).unwrap_or_default();
                 let running = if is_empty { catena_model::BlueprintNumber(0) } else { known };
                 let role = if is_switch { NodeRole::Switch } else { NodeRole::Host };
-                let place = NodePlace { underlay, role, protocol: PROTOCOL, is_edge: false };
+                let place = NodePlace {
+                    underlay,
+                    role,
+                    protocol: PROTOCOL,
+                    is_edge: false,
+                    segments: None,
+                };
                 tell(&mut self.reconciler, number, NodeNews::Met { place, running });
             }
             Turn::Lose(number) => tell(&mut self.reconciler, number, NodeNews::Lost),

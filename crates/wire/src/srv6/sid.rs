@@ -52,6 +52,31 @@ impl Locator {
     }
 }
 
+/// As text for people, as its bytes for machines.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Locator {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            self.0.serialize(serializer)
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Locator {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        if deserializer.is_human_readable() {
+            let text = alloc::string::String::deserialize(deserializer)?;
+            text.parse().map_err(D::Error::custom)
+        } else {
+            Self::new(<[u8; Self::BYTES]>::deserialize(deserializer)?).map_err(D::Error::custom)
+        }
+    }
+}
+
 impl fmt::Display for Locator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.address(), Self::BITS)

@@ -223,9 +223,9 @@ fn changed(intent: &IndexedIntent, chain: Chain, change: ChainUpdate) -> Result<
     // All chains of a graph are carried alike.
     let graph = intent.index().graphs_of_chain(chain.id).next();
     if let Some(graph) = graph.filter(|_| is_moved) {
-        let todo = match encapsulation.is_source_route() {
-            true => "no chain on source routes is in a graph: delete the graph",
-            false => "delete the graph first, and make it anew when its chains have moved",
+        let todo = match encapsulation.is_tunnelled() {
+            false => "no chain on source routes or segments is in a graph: delete the graph",
+            true => "delete the graph first, and make it anew when its chains have moved",
         };
         return Err(Problem::conflict(format!(
             "Chain '{}' is in graph '{graph}', whose chains are all carried alike; {todo}.",

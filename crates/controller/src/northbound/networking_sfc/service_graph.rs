@@ -166,7 +166,7 @@ fn check_branching(
     at: Option<&FunctionId>,
 ) -> Result<(), ApiError> {
     let Some(function) = at.and_then(|id| intent.functions.get(id)) else { return Ok(()) };
-    if chain.encapsulation.is_source_route() {
+    if !chain.encapsulation.is_tunnelled() {
         let known = Encapsulation::TUNNELLED.map(Encapsulation::name).join(" or ");
         let (id, carrier) = (chain.id, chain.encapsulation.name());
         let message = format!(

@@ -443,7 +443,7 @@ fn an_address_of_another_node_or_a_link_too_narrow_for_packets_opens_no_session(
         let first = catena_protocol::session::hello(
             "host2",
             "",
-            (address.into(), mtu),
+            (address.to_owned(), mtu),
             NodeRole::Host,
             (Vec::new(), &Default::default()),
             Default::default(),
@@ -533,7 +533,7 @@ fn only_a_certificate_of_this_authority_and_of_the_same_node_opens_a_session() {
         catena_protocol::session::hello(
             node,
             "",
-            ("192.0.2.9".into(), 1_500),
+            ("192.0.2.9".to_owned(), 1_500),
             NodeRole::Host,
             (Vec::new(), &Default::default()),
             Default::default(),

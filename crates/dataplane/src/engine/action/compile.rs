@@ -3,7 +3,7 @@
 //! alike, the action says so (`is_repeated`).
 
 use super::actions::AtHop;
-use super::{Action, ActionExit, Instance, Memory, Rewrite};
+use super::{Action, ActionExit, Instance, Memory, Rewrite, segment_lists};
 use crate::engine::account::slots::Slots;
 use crate::engine::encap::{PathPosition, RouteHeader, Template};
 use crate::engine::packet::index::{NodeIndex, PortIndex};
@@ -78,6 +78,9 @@ impl Maker<'_> {
             InstancePlace::There(node) if self.path.encapsulation.is_source_route() => {
                 self.route(position, hop, node, place)
             }
+            InstancePlace::There(node) if self.path.encapsulation.is_segmented() => {
+                self.segments(position, node, place)
+            }
             _ => self.action(position, hop, to),
         };
         action.map_or_else(AtHop::Refuse, AtHop::Act)
@@ -109,6 +112,21 @@ impl Maker<'_> {
         let rewrite = Rewrite::Route { header, instance, by_flow };
         let is_repeated = self.is_alike(hop);
         Ok(Action { exit, rewrite, is_repeated })
+    }
+
+    /// What is done to reach an instance of another node over segments.
+    fn segments(
+        &self,
+        position: PathPosition,
+        node: NodeIndex,
+        place: usize,
+    ) -> Result<Action, DropReason> {
+        let tunnel = TunnelKind::Path(self.path.encapsulation);
+        let to = self.tables.node_end(node, tunnel).ok_or(DropReason::NoSegments)?;
+        let exit = ActionExit::Node { node, to, tunnel };
+        let header = segment_lists::of_all((position, place), self.tables)?;
+        let instance = u16::try_from(place).map_err(|_| DropReason::NoInstance)?;
+        Ok(Action { exit, rewrite: Rewrite::Segments { header, instance }, is_repeated: false })
     }
 
     /// Is the same written into all packets? Declared metadata is written for each.

@@ -11,10 +11,10 @@ use super::execute::Subject;
 use super::gso_batch::{GsoBatcher, Load, TooBig};
 use super::output::Output;
 use super::too_big::{Answer, Teller};
-use super::{ActionExit, Instance, Memory, Rewrite, execute};
+use super::{ActionExit, Instance, Memory, Rewrite, execute, segment_lists};
 use crate::engine::account::tx_batches::{Ends, TxCredit};
 use crate::engine::account::updates::CounterUpdate;
-use crate::engine::encap::{self, Detoured, Header, RouteHeader, Template};
+use crate::engine::encap::{self, Detoured, Header, RouteHeader, SegmentsHeader, Template};
 use crate::engine::packet::PortSlot;
 use crate::engine::packet::digests::Digests;
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
@@ -23,6 +23,7 @@ use crate::engine::state::link_board::Use;
 use crate::engine::state::proxy_flows::{Key, Payer, ProxyFlows, Visit};
 use crate::engine::state::rewrite;
 use crate::engine::tables::Tables;
+use crate::engine::tables::path::HopTable;
 use crate::engine::vector::decision::{ActionRef, Decision, Verdict};
 use crate::engine::vector::owner::Owner;
 use crate::engine::vector::{Source, Step, Work};
@@ -167,7 +168,7 @@ impl Executor<'_, '_> {
         self.context.trace.note(work.copy, || Effect::Counted(CounterUpdate::Sent(ends)));
         match &action.exit {
             ActionExit::Node { to, tunnel, .. } => {
-                let load = Load { to: *to, kind: *tunnel, ends, header: header.bytes() };
+                let load = Load { to: *to, kind: *tunnel, ends, header: &header };
                 if let Some(large) = self.gso.pack(work, &load, self.context, self.out) {
                     self.refuse(large, decision);
                 }
@@ -202,7 +203,7 @@ impl Executor<'_, '_> {
                 }
             };
             let (exit, stage, replaces) = (action.exit(), action.stage(), header.replaces());
-            let (header, flow_hash) = (header.bytes().to_vec(), work.flow_hash);
+            let (header, flow_hash) = (header.in_front_of(work.buffer.len()), work.flow_hash);
             Effect::Leaves(Leaving {
                 exit,
                 stage,
@@ -241,7 +242,7 @@ impl Executor<'_, '_> {
                 self.hand_out(work.buffer, ends, work.volume, *slot);
             }
             (ActionExit::Node { to, tunnel, .. }, Rewrite::Header(header)) => {
-                let load = Load { to: *to, kind: *tunnel, ends, header: header.fixed_bytes() };
+                let load = Load { to: *to, kind: *tunnel, ends, header: &header.as_header() };
                 // An underlay too small even for this: nobody is told of an answer.
                 if let Some(large) = self.gso.pack(work, &load, self.context, self.out) {
                     self.context.end_work(large.work, DropReason::MtuExceeded);
@@ -438,6 +439,29 @@ impl Subject for Written<'_, '_, '_> {
         let route = pathlets.header((position, instance), flow, tables).unwrap_or(route);
         let positions = &tables.positions;
         self.header = route.write(frame, positions.id(position), positions.tag_key())?;
+        Ok(())
+    }
+
+    fn put_segments(
+        &mut self,
+        segments: Option<&SegmentsHeader>,
+        instance: u16,
+    ) -> Result<(), DropReason> {
+        let Self { work, decision, executor, .. } = self;
+        let (tables, position) = (executor.context.tables, decision.position);
+        let of_flow;
+        let segments = match segments {
+            Some(segments) => segments,
+            None => {
+                let chosen = |hop: &HopTable| {
+                    hop.choose_index(hop.hash(&work.view, work.flow_hash, tables.choice_seed))
+                };
+                of_flow = segment_lists::header((position, instance.into()), chosen, tables)?;
+                &of_flow
+            }
+        };
+        let says = (tables.positions.id(position), position.ttl());
+        self.header = segments.write(work.buffer.bytes(), says, work.flow_hash)?;
         Ok(())
     }
 

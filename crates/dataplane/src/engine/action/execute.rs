@@ -6,7 +6,9 @@ use super::gso_batch::{GsoBatcher, GsoKey};
 use super::output::{Frame, Output};
 use super::{Action, ActionExit, Instance, Memory, Rewrite};
 use crate::engine::account::tx_batches::TxRef;
-use crate::engine::encap::{self, Carried, Header, PathPosition, Positions, RouteHeader, Template};
+use crate::engine::encap::{
+    self, Carried, Header, PathPosition, Positions, RouteHeader, SegmentsHeader, Template,
+};
 use crate::engine::packet::PortSlot;
 use crate::engine::state::proxy_flows::Visit;
 use crate::engine::tables::Tables;
@@ -57,6 +59,16 @@ impl<F: FnMut(&Instance, &Memory) -> Result<(), DropReason>> Subject for Plain<'
         let is_written = route.is_some_and(|route| route.put_before(buffer));
         debug_assert!(is_written, "it was made, and there was room, when the action was looked up");
         if is_written { Ok(()) } else { Err(DropReason::UnsupportedEncapsulation) }
+    }
+
+    #[inline(always)]
+    fn put_segments(
+        &mut self,
+        _segments: Option<&SegmentsHeader>,
+        _instance: u16,
+    ) -> Result<(), DropReason> {
+        debug_assert!(false, "the fast path leaves it to the slow one");
+        Err(DropReason::UnsupportedEncapsulation)
     }
 
     #[inline(always)]
@@ -114,6 +126,12 @@ pub(crate) trait Subject {
     fn put_header(&mut self, template: &Template) -> Result<(), DropReason>;
     /// The same with the ports of its way to an instance, by its place among those of the hop.
     fn put_route(&mut self, route: &RouteHeader, instance: u16) -> Result<(), DropReason>;
+    /// The same with the segments of its way to an instance; none: they are those of its flow.
+    fn put_segments(
+        &mut self,
+        segments: Option<&SegmentsHeader>,
+        instance: u16,
+    ) -> Result<(), DropReason>;
     /// Puts in what is left of its header, for a function that reads it.
     fn give(&mut self) -> Result<(), DropReason>;
     /// Tells the proxy's memory where the packet goes.
@@ -139,6 +157,7 @@ pub(crate) fn write(
     match &action.rewrite {
         Rewrite::Header(template) => subject.put_header(template),
         Rewrite::Route { header, instance, .. } => subject.put_route(header, *instance),
+        Rewrite::Segments { header, instance } => subject.put_segments(header.as_ref(), *instance),
         Rewrite::Given { .. } => subject.give(),
         Rewrite::Nothing | Rewrite::Macs { .. } => Ok(()),
     }

@@ -6,6 +6,7 @@ use super::context::Context;
 use super::effects::Effect;
 use super::output::{Datagram, Output};
 use crate::engine::account::tx_batches::{Ends, TxBatches, TxRef};
+use crate::engine::encap::Header;
 use crate::engine::packet::segments::Segments;
 use crate::engine::tables::Tables;
 use crate::engine::vector::Work;
@@ -36,13 +37,13 @@ pub(crate) struct Load<'h> {
     pub(crate) to: IpAddr,
     pub(crate) kind: TunnelKind,
     pub(crate) ends: Ends,
-    pub(crate) header: &'h [u8],
+    pub(crate) header: &'h Header,
 }
 
 /// One wire packet of a frame.
 #[derive(Clone, Copy)]
 struct Piece<'p> {
-    header: &'p [u8],
+    header: &'p Header,
     frame: &'p [u8],
     segments: &'p Segments,
     index: u32,
@@ -51,7 +52,7 @@ struct Piece<'p> {
 impl Piece<'_> {
     /// Length with its header, in bytes.
     fn len(&self) -> usize {
-        self.header.len() + self.segments.len(self.index)
+        self.header.added_bytes() + self.segments.len(self.index)
     }
 
     /// What the counters see of it.
@@ -62,8 +63,8 @@ impl Piece<'_> {
     /// Appends it; false, and nothing appended, when there is no room.
     fn append_to(&self, buffer: &mut Buffer) -> bool {
         let before = buffer.len();
-        let is_added =
-            buffer.append(self.header) && self.segments.append_to(self.frame, self.index, buffer);
+        let Self { header, frame, segments, index } = *self;
+        let is_added = header.append_to(buffer, |buffer| segments.append_to(frame, index, buffer));
         if !is_added {
             buffer.truncate(before);
         }
@@ -169,17 +170,16 @@ impl GsoBatcher {
                 return None;
             }
         };
-        let room = self.payload_bytes_max(load.to, context.tables);
-        let frame_bytes_max = room.saturating_sub(load.header.len());
+        let room = self.payload_bytes_max((load.kind, load.to), context.tables);
+        let frame_bytes_max = room.saturating_sub(load.header.added_bytes());
         if frame_bytes_max < segments.len(0) {
             return Some(TooBig { work, segments, frame_bytes_max });
         }
         let batch = out.batches.open(load.ends);
         let key = GsoKey { to: load.to, kind: load.kind, batch, flow_hash: work.flow_hash };
         if let Segments::Whole(len) = segments
-            && let Some(room) = work.buffer.prepend(load.header.len())
+            && load.header.put_before(&mut work.buffer)
         {
-            room.copy_from_slice(load.header);
             let volume = Volume { packets: 1, bytes: len as u64 };
             let batch = self.pack_plain(work.buffer, volume, key, context.pool, out);
             out.batches.add(batch, volume);
@@ -209,15 +209,19 @@ impl GsoBatcher {
 
     /// Is a packet of so many bytes, header included, small enough for the underlay?
     #[inline]
-    pub(crate) fn fits(&self, to: IpAddr, bytes: usize, tables: &Tables) -> bool {
+    pub(crate) fn fits(&self, to: (TunnelKind, IpAddr), bytes: usize, tables: &Tables) -> bool {
         bytes <= self.payload_bytes_max(to, tables)
     }
 
-    /// Bytes that a datagram to another node may carry.
+    /// Bytes that a datagram to another node may carry, or an IPv6 packet may have.
     #[inline]
-    fn payload_bytes_max(&self, to: IpAddr, tables: &Tables) -> usize {
-        let outer = if to.is_ipv4() { IPV4_HEADER_BYTES } else { IPV6_HEADER_BYTES };
-        self.underlay_mtu(tables).saturating_sub(outer + UDP_HEADER_BYTES)
+    fn payload_bytes_max(&self, (kind, to): (TunnelKind, IpAddr), tables: &Tables) -> usize {
+        let outer = match to {
+            _ if kind.is_segmented() => 0,
+            IpAddr::V4(_) => IPV4_HEADER_BYTES + UDP_HEADER_BYTES,
+            IpAddr::V6(_) => IPV6_HEADER_BYTES + UDP_HEADER_BYTES,
+        };
+        self.underlay_mtu(tables).saturating_sub(outer)
     }
 
     /// Bytes behind the Ethernet header that the underlay takes, and links, which carry it.

@@ -11,11 +11,12 @@ pub(crate) mod execute;
 pub(crate) mod gso_batch;
 pub(crate) mod output;
 pub(crate) mod pathlets;
+pub(crate) mod segment_lists;
 pub(crate) mod too_big;
 
 use crate::engine::account::slots::Slots;
 use crate::engine::account::tx_batches::Ends;
-use crate::engine::encap::{RouteHeader, Template};
+use crate::engine::encap::{RouteHeader, SegmentsHeader, Template};
 use crate::engine::packet::PortSlot;
 use crate::engine::packet::index::{NodeIndex, PortIndex};
 use crate::engine::tables::Tables;
@@ -76,6 +77,13 @@ pub(crate) enum Rewrite {
         instance: u16,
         /// Flows meet several instances further on, and have headers of their own.
         by_flow: bool,
+    },
+    /// The segments of its way stand before it, or in the place of its Ethernet header.
+    Segments {
+        /// None: flows meet several instances further on, and have headers of their own.
+        header: Option<SegmentsHeader>,
+        /// The instance that it leads to, by its place among those of the hop.
+        instance: u16,
     },
     /// What is left of its source route stands in it for a function that reads that, at this address.
     Given {
@@ -196,6 +204,7 @@ impl Action {
             Rewrite::Nothing
             | Rewrite::Macs { .. }
             | Rewrite::Route { .. }
+            | Rewrite::Segments { .. }
             | Rewrite::Given { .. } => 0,
         }
     }
@@ -205,7 +214,10 @@ impl Action {
     #[inline(always)]
     pub(crate) fn macs(&self, addressed: Option<MacAddr>) -> (Option<MacAddr>, Option<MacAddr>) {
         match self.rewrite {
-            Rewrite::Nothing | Rewrite::Header(_) | Rewrite::Route { .. } => (addressed, None),
+            Rewrite::Nothing
+            | Rewrite::Header(_)
+            | Rewrite::Route { .. }
+            | Rewrite::Segments { .. } => (addressed, None),
             Rewrite::Macs { destination, source, .. } => (Some(destination), source),
             // Whoever answers the sender answers the proxy.
             Rewrite::Given { destination } => (Some(destination), Some(PROXY_MAC)),
@@ -219,6 +231,7 @@ impl Action {
             Rewrite::Nothing
             | Rewrite::Header(_)
             | Rewrite::Route { .. }
+            | Rewrite::Segments { .. }
             | Rewrite::Given { .. } => None,
         }
     }

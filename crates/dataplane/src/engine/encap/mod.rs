@@ -20,6 +20,7 @@ mod renew;
 mod rest;
 mod source_route;
 mod sr_mpls;
+mod srv6;
 mod template;
 
 pub(crate) use carried::{Carried, CarriedRef};
@@ -30,6 +31,7 @@ pub(crate) use positions::{Positions, Shape};
 pub(crate) use renew::NextHeader;
 pub(crate) use rest::{go_on, taken};
 pub(crate) use source_route::RouteHeader;
+pub(crate) use srv6::{Segment, SegmentsHeader, carrier};
 pub(crate) use template::Template;
 
 use crate::engine::packet::trim_front;
@@ -40,6 +42,7 @@ use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
 use catena_wire::ethernet::{self, ADDRESSES_BYTES};
 use catena_wire::frame::FrameView;
+use catena_wire::ipv6;
 use catena_wire::nsh::{ContextHeaders, NshHeader, UserContext};
 use catena_wire::scalar::EtherType;
 use catena_wire::source_route::native::TagKey;
@@ -48,7 +51,7 @@ use catena_wire::source_route::{self as wire_route, Profile, native};
 use template::HeaderWord;
 
 /// Bytes of the longest header that an encapsulation puts before what is behind it.
-pub(crate) const HEADER_BYTES_MAX: usize = 160;
+pub(crate) const HEADER_BYTES_MAX: usize = 416;
 // An Ethernet header is longer than that of VXLAN-GPE.
 const _: () = assert!(
     ethernet::HEADER_BYTES + NshHeader::LEN_WITHOUT_METADATA + NSH_CONTEXT_BYTES_MAX
@@ -150,11 +153,19 @@ pub(crate) struct Header {
     later: usize,
     /// The longest IP packet that the links on its way take; none: they are as the underlay.
     mtu: Option<u16>,
+    /// It is that of an IPv6 packet, which says how much follows.
+    is_counted: bool,
 }
 
 impl Header {
-    pub(crate) const EMPTY: Self =
-        Self { bytes: [0; HEADER_BYTES_MAX], len: 0, replaces: 0, later: 0, mtu: None };
+    pub(crate) const EMPTY: Self = Self {
+        bytes: [0; HEADER_BYTES_MAX],
+        len: 0,
+        replaces: 0,
+        later: 0,
+        mtu: None,
+        is_counted: false,
+    };
 
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
@@ -172,12 +183,26 @@ impl Header {
         append: impl FnOnce(&mut Buffer) -> bool,
     ) -> bool {
         let Some(before) = self.len.checked_sub(self.replaces) else { return false };
+        let start = buffer.len();
         // What is replaced is written over with the end of the header.
         if !buffer.append(&self.bytes[..before]) || !append(buffer) {
             return false;
         }
-        let place = buffer.bytes_mut().get_mut(before..self.len);
-        place.map(|place| place.copy_from_slice(&self.bytes[before..self.len])).is_some()
+        let packet = buffer.bytes_mut().get_mut(start..).unwrap_or_default();
+        let Some(place) = packet.get_mut(before..self.len) else { return false };
+        place.copy_from_slice(&self.bytes[before..self.len]);
+        self.count(packet)
+    }
+
+    /// Writes the length of a packet that begins with it; false: it is more than an IPv6 packet counts.
+    #[inline]
+    fn count(&self, packet: &mut [u8]) -> bool {
+        if !self.is_counted {
+            return true;
+        }
+        let payload = packet.len().checked_sub(ipv6::HEADER_BYTES);
+        let payload = payload.and_then(|bytes| u16::try_from(bytes).ok());
+        payload.is_some_and(|bytes| ipv6::set_payload_length(packet, bytes).is_ok())
     }
 
     /// Puts it in front of a frame, or in the place of what it replaces; false, and nothing is changed: there is no
@@ -188,8 +213,21 @@ impl Header {
         if buffer.len() < self.replaces || buffer.prepend(before).is_none() {
             return false;
         }
-        let place = buffer.bytes_mut().get_mut(..self.len);
-        place.map(|place| place.copy_from_slice(self.bytes())).is_some()
+        let packet = buffer.bytes_mut();
+        let Some(place) = packet.get_mut(..self.len) else { return false };
+        place.copy_from_slice(self.bytes());
+        self.count(packet)
+    }
+
+    /// It as it stands in front of a frame of so many bytes.
+    pub(crate) fn in_front_of(&self, frame_bytes: usize) -> Vec<u8> {
+        let payload = (self.added_bytes() + frame_bytes).saturating_sub(ipv6::HEADER_BYTES);
+        let mut bytes = self.bytes().to_vec();
+        if let (true, Ok(payload)) = (self.is_counted, u16::try_from(payload)) {
+            // It is one of IPv6.
+            let _ = ipv6::set_payload_length(&mut bytes, payload);
+        }
+        bytes
     }
 
     /// Bytes by which a frame is longer with it.
@@ -217,8 +255,8 @@ impl Header {
 
     /// In the same place, these bytes.
     pub(crate) fn with(&self, bytes: &[u8]) -> Self {
-        let Self { replaces, later, mtu, .. } = *self;
-        let mut header = Self { replaces, later, mtu, ..Self::EMPTY };
+        let Self { replaces, later, mtu, is_counted, .. } = *self;
+        let mut header = Self { replaces, later, mtu, is_counted, ..Self::EMPTY };
         header.copy(bytes);
         header
     }
@@ -435,6 +473,8 @@ pub(crate) fn of(encapsulation: Encapsulation) -> &'static dyn PathEncap {
         Encapsulation::SourceRouteSrMpls => &sr_mpls::SrMpls,
         Encapsulation::SourceRoutePolka => &polka::Polka,
         Encapsulation::SourceRouteNativeTagged => &source_route::SourceRoute { is_tagged: true },
+        Encapsulation::Srv6 => &srv6::Srv6 { keeps_frame: false },
+        Encapsulation::Srv6Ethernet => &srv6::Srv6 { keeps_frame: true },
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => &dummy::Dummy,
     }
@@ -452,7 +492,9 @@ pub(crate) fn peek(encapsulation: Encapsulation, side: HeaderSide, bytes: &[u8])
         | Encapsulation::SourceRouteClassic80
         | Encapsulation::SourceRouteSrMpls
         | Encapsulation::SourceRoutePolka
-        | Encapsulation::SourceRouteNativeTagged => None,
+        | Encapsulation::SourceRouteNativeTagged
+        | Encapsulation::Srv6
+        | Encapsulation::Srv6Ethernet => None,
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => dummy::peek(side, bytes),
     }
@@ -514,6 +556,18 @@ pub(crate) fn under_route(bytes: &[u8]) -> Option<(&[u8], FrameView)> {
     }
     let packet = bytes.get(marked::packet_offset(bytes)?..)?;
     let ether_type = wire_route::ip_ether_type(packet).ok()?;
+    Some((packet, FrameView::parse_packet(packet, ether_type).ok()?))
+}
+
+/// What reads as the frame that a tunnel of this kind carries, and what it shows. Where the frame itself is not
+/// carried, it is the packet alone. For who only looks.
+pub(crate) fn under_tunnel(by: Encapsulation, bytes: &[u8]) -> Option<(&[u8], FrameView)> {
+    let encapsulation = carrier(by, bytes);
+    if let Some(before) = of(encapsulation).header_bytes(HeaderSide::Tunnel, bytes) {
+        let inner = bytes.get(before..)?;
+        return Some((inner, FrameView::parse(inner).ok()?));
+    }
+    let (packet, ether_type) = srv6::packet_under(bytes)?;
     Some((packet, FrameView::parse_packet(packet, ether_type).ok()?))
 }
 

@@ -12,7 +12,7 @@ use crate::engine::collections::sharing::Numbers;
 use crate::engine::error::CompileError;
 use catena_io::prefetch;
 use catena_model::limits::NODE_SLICES_MAX;
-use catena_model::program::SlicePathEntry;
+use catena_model::program::{SegmentPlace, SlicePathEntry};
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
 use catena_wire::scalar::Vni;
@@ -83,6 +83,7 @@ pub(crate) struct Positions {
     indexes: Numbers,
     slices: usize,
     tag_key: OwnTagKey,
+    segments: Option<SegmentPlace>,
 }
 
 /// By what headers with a tag are sealed. Without a key of the domain all nodes have the same, and keep nobody out.
@@ -100,6 +101,16 @@ impl Positions {
     pub(crate) fn seal_by(&mut self, domain: Option<&[u8; 16]>) {
         self.tag_key =
             domain.map_or_else(OwnTagKey::default, |key| OwnTagKey(TagKey::of_domain(key)));
+    }
+
+    /// The node has this place in the IPv6 underlay, or none.
+    pub(crate) fn stand_at(&mut self, segments: Option<SegmentPlace>) {
+        self.segments = segments;
+    }
+
+    /// The node's place in the IPv6 underlay, if it has one.
+    pub(crate) fn own_segments(&self) -> Option<SegmentPlace> {
+        self.segments
     }
 
     /// By what headers with a tag are sealed.

@@ -122,6 +122,11 @@ impl Template {
         }
     }
 
+    /// The same as a header, for what needs no path.
+    pub(crate) fn as_header(&self) -> Header {
+        Header::EMPTY.with(self.fixed_bytes())
+    }
+
     /// The bytes that all packets have in common.
     pub(crate) fn fixed_bytes(&self) -> &[u8] {
         &self.bytes[..self.len()]

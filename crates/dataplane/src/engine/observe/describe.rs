@@ -14,7 +14,7 @@ use catena_wire::vxlan::VxlanHeader;
 pub(crate) fn tunnelled(kind: TunnelKind, bytes: &[u8]) -> Option<Header> {
     let (layers, length) = match kind {
         TunnelKind::Path(encapsulation) => {
-            encap::of(encapsulation).describe(HeaderSide::Tunnel, bytes)?
+            encap::of(encap::carrier(encapsulation, bytes)).describe(HeaderSide::Tunnel, bytes)?
         }
         TunnelKind::Vxlan => {
             let (header, inner) = VxlanHeader::parse(bytes).ok()?;
@@ -37,6 +37,9 @@ pub(crate) fn on_link(frame: &[u8]) -> Option<Header> {
 pub(crate) fn inner(origin: Origin, bytes: &[u8]) -> Option<(&[u8], FrameView)> {
     if matches!(origin, Origin::Port(_)) && encap::is_on_route(bytes) {
         return encap::under_route(bytes);
+    }
+    if let Origin::Tunnel { kind: TunnelKind::Path(encapsulation), .. } = origin {
+        return encap::under_tunnel(encapsulation, bytes);
     }
     let inner = bytes.get(inner_offset(origin, bytes)?..)?;
     Some((inner, FrameView::parse(inner).ok()?))

@@ -294,11 +294,14 @@ impl Renderer<'_> {
                 let entry = self.tables.nodes.get(node.0.into());
                 let ip =
                     if entry.address.is_ipv4() { ipv4::HEADER_BYTES } else { ipv6::HEADER_BYTES };
-                let outer = ethernet::HEADER_BYTES + ip + udp::HEADER_BYTES;
+                let outer = match tunnel.is_segmented() {
+                    true => ethernet::HEADER_BYTES,
+                    false => ethernet::HEADER_BYTES + ip + udp::HEADER_BYTES,
+                };
                 let header = header.as_slice();
                 ExplainAction::Encapsulated {
                     to: self.node(node),
-                    added_bytes: outer + header.len(),
+                    added_bytes: (outer + header.len()).saturating_sub(*replaces),
                     header: describe::tunnelled(*tunnel, header).unwrap_or_else(|| unread(header)),
                     macs,
                     goes_on: *goes_on,

@@ -215,8 +215,8 @@ impl Rehearsal {
                     };
                     self.depart_by(link, (number, frame), live, refuses);
                 }
-                Effect::Leaves(Leaving { exit: Exit::Node(node), header, .. }) => {
-                    let to = self.tables().node_address(node);
+                Effect::Leaves(Leaving { exit: Exit::Node(node), tunnel, header, .. }) => {
+                    let Some(to) = self.tables().node_end(node, tunnel) else { continue };
                     let Some((tunnel, payload)) = left.payload(to, &header) else { continue };
                     if let Some(reason) = refuses(Way::Tunnel) {
                         self.end(number, reason);

@@ -100,7 +100,7 @@ fn exit_lead(port: PortIndex, buffer: &Buffer) -> Result<Lead, DropReason> {
 
 fn tunnel_lead(kind: TunnelKind, buffer: &mut Buffer, tables: &Tables) -> Result<Lead, DropReason> {
     if let TunnelKind::Path(encapsulation) = kind {
-        return Ok(Lead::Header(encapsulation));
+        return Ok(Lead::Header(encap::carrier(encapsulation, buffer.bytes())));
     }
     let parsed = VxlanHeader::parse(buffer.bytes());
     let (header, _) = parsed.map_err(|_| DropReason::MalformedVxlan)?;

@@ -23,10 +23,12 @@ use crate::engine::encap::{PathPosition, Positions, Written};
 use crate::engine::packet::index::{NetworkIndex, NodeIndex, PortIndex};
 use crate::engine::vector::Source;
 use bundles::Bundles;
+use catena_model::TunnelKind;
 use catena_model::discovery::DiscoveryKey;
 use catena_model::entry::Entries;
 use catena_model::id::{InstanceId, PortId};
 use catena_model::program::PortEntry;
+use catena_model::program::SegmentPlace;
 use catena_model::{BlueprintNumber, NodeName, PathId, SliceId};
 use catena_wire::flow::FlowKey;
 use catena_wire::scalar::Vni;
@@ -209,6 +211,19 @@ impl Tables {
 
     pub(crate) fn node_address(&self, index: NodeIndex) -> IpAddr {
         self.nodes.get(index.0.into()).address
+    }
+
+    /// The address of a node by which a kind of tunnel reaches it; none: it has no place in the IPv6 underlay.
+    pub(crate) fn node_end(&self, index: NodeIndex, kind: TunnelKind) -> Option<IpAddr> {
+        match kind.is_segmented() {
+            true => self.node_segments(index).map(|place| place.address.into()),
+            false => Some(self.node_address(index)),
+        }
+    }
+
+    /// A node's place in the IPv6 underlay, if it has one.
+    pub(crate) fn node_segments(&self, index: NodeIndex) -> Option<SegmentPlace> {
+        self.nodes.get(index.0.into()).segments
     }
 
     #[inline]

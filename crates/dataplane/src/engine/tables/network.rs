@@ -6,7 +6,7 @@ use crate::engine::packet::index::{NodeIndex, PortIndex};
 use crate::engine::tables::names::PORTS;
 use catena_model::NodeName;
 use catena_model::id::{NetworkId, PortId};
-use catena_model::program::{Location, NetworkEntry};
+use catena_model::program::{Location, NetworkEntry, SegmentPlace};
 use catena_wire::scalar::{MacAddr, Vni};
 use imbl::{OrdMap, OrdSet};
 use ipnet::IpNet;
@@ -21,12 +21,14 @@ pub(crate) struct NodeTable {
     /// None: there is no such node.
     pub(crate) name: Option<NodeName>,
     pub(crate) address: IpAddr,
+    /// Its place in the IPv6 underlay, if it has one.
+    pub(crate) segments: Option<SegmentPlace>,
 }
 
 impl Default for NodeTable {
     /// Of nobody.
     fn default() -> Self {
-        Self { name: None, address: Ipv4Addr::UNSPECIFIED.into() }
+        Self { name: None, address: Ipv4Addr::UNSPECIFIED.into(), segments: None }
     }
 }
 

@@ -77,6 +77,7 @@ impl Control {
             Ok((program, log, tables)) => {
                 let underlay = self.open_underlay_if_possible(&program);
                 self.use_underlay(underlay)?;
+                self.follow_segments(&program)?;
                 let tables = self.order_tables(tables)?;
                 tracing::info!(program = program.number.0, "resumed the last program");
                 self.running = Some(Running { program, log, tables });
@@ -177,6 +178,7 @@ impl Control {
             Err(error) => return Ok(program_result(number, error.to_string())),
         };
         self.use_underlay(underlay)?;
+        self.follow_segments(&program)?;
         let tables = self.order_tables(tables)?;
         let (former, log) = match self.running.take() {
             Some(Running { program, log, .. }) => (program.entries, begun.or(log)),

@@ -14,7 +14,7 @@ mod translated;
 mod why_not;
 
 use crate::rig::Rig;
-use crate::town::{node_address, node_name};
+use crate::town::{node_name, tunnel_end};
 use catena_model::NodeName;
 use catena_model::explain::{DepartureBy, ExplainAt, ExplainRequest, FrameBytes, Journey, Told};
 use catena_model::id::ChainId;
@@ -41,9 +41,9 @@ pub(super) fn tell(rig: &Rig, port: &str, frame: &[u8], why_not: Option<ChainId>
 fn arrival(rig: &Rig, from: usize, by: DepartureBy) -> (NodeName, ExplainAt) {
     match by {
         DepartureBy::Tunnel { to, tunnel } => {
-            let node = (0..rig.town.nodes).find(|node| node_address(*node) == to);
+            let node = (0..rig.town.nodes).find(|node| tunnel_end(*node, tunnel) == to);
             let node = node.expect("a node of the town");
-            (node_name(node), ExplainAt::Tunnel { tunnel, source: node_address(from) })
+            (node_name(node), ExplainAt::Tunnel { tunnel, source: tunnel_end(from, tunnel) })
         }
         DepartureBy::Link(number) => {
             let mut links = rig.town.links(from).into_iter();

@@ -20,6 +20,7 @@ use catena_model::resource::Port;
 use catena_model::topology::CableEnd;
 use catena_model::{Answer, NodeName, Question};
 use catena_plan::Intent;
+use catena_plan::NodeFacts;
 use follow::{Followed, Following};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -190,8 +191,12 @@ fn arrival(
     match by {
         DepartureBy::Tunnel { to, tunnel } => {
             let nodes = &situation.inventory.nodes;
-            let node = nodes.iter().find(|(_, facts)| facts.underlay.address == to);
-            let source = nodes.get(from).map(|facts| facts.underlay.address);
+            let end = |facts: &NodeFacts| match tunnel.is_segmented() {
+                true => facts.segments.map(|own| own.address.into()),
+                false => Some(facts.underlay.address),
+            };
+            let node = nodes.iter().find(|(_, facts)| end(facts) == Some(to));
+            let source = nodes.get(from).and_then(end);
             node.zip(source)
                 .map(|((node, _), source)| (node.clone(), ExplainAt::Tunnel { tunnel, source }))
                 .ok_or_else(|| format!("no connected node has the address {to}"))

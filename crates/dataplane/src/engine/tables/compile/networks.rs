@@ -34,10 +34,11 @@ impl Following<'_> {
     /// are looked through.
     pub(super) fn follow_nodes(&mut self) {
         let edits = edits(&self.former.entries.tunnels, &self.entries.tunnels);
-        if edits.is_empty() {
+        let placed = super::edits(&self.former.entries.locators, &self.entries.locators);
+        if edits.is_empty() && placed.is_empty() {
             return;
         }
-        let Tables { names, nodes, .. } = &mut self.next;
+        let Tables { names, nodes, node: own, positions, .. } = &mut self.next;
         for (name, _, _) in edits.iter().filter(|(_, _, now)| now.is_none()) {
             if let Some(index) = names.nodes.remove(name) {
                 nodes.take(index.0.into());
@@ -51,15 +52,30 @@ impl Following<'_> {
                 names.nodes.insert(name.clone(), index);
                 index
             });
-            nodes.put(
-                index.0.into(),
-                NodeTable { name: Some(name.clone()), address: entry.address },
-            );
+            let segments = self.entries.locators.get(name).map(|entry| entry.place);
+            let address = entry.address;
+            nodes.put(index.0.into(), NodeTable { name: Some(name.clone()), address, segments });
         }
-        let all = self.entries.tunnels.values();
-        let sources = all.filter_map(|entry| Some((entry.address, names.node(&entry.node)?)));
-        self.next.sources = Arc::new(sources.collect());
-        let turned: BTreeSet<_> = edits.into_iter().map(|(name, ..)| name).collect();
+        for (name, ..) in &placed {
+            let segments = self.entries.locators.get(name).map(|entry| entry.place);
+            if let Some(index) = names.node(name) {
+                nodes.write(index.0.into()).segments = segments;
+            } else if name == own {
+                positions.stand_at(segments);
+                self.changed.is_all = true;
+            }
+        }
+        let Tables { names, node: own, .. } = &self.next;
+        let tunnels = self.entries.tunnels.values().map(|entry| (entry.address, &entry.node));
+        let segments = self.entries.locators.values();
+        let segments = segments.map(|entry| (entry.place.address.into(), &entry.node));
+        let all = tunnels.chain(segments);
+        let sources = all.filter_map(|(address, node)| Some((address, names.node(node)?)));
+        let sources = Arc::new(sources.collect());
+        let mut turned: BTreeSet<_> = edits.into_iter().map(|(name, ..)| name).collect();
+        turned.extend(placed.into_iter().map(|(name, ..)| name));
+        turned.remove(own);
+        self.next.sources = sources;
         for (id, path) in &self.entries.paths {
             let mut instances = path.hops.iter().flat_map(|hop| &hop.instances);
             if instances.any(|one| turned.contains(&one.node)) {

@@ -1,0 +1,313 @@
+//! Paths over segments of IPv6 (RFC 8754): packets of their own between nodes, whose routing header names the nodes on
+//! the way. Each identifier of a node says path and hop (RFC 8986 section 3.1): which node is active says where on its
+//! path the packet is.
+//!
+//! Headers are made of ways and not of positions ([`SegmentsHeader`]), so `push` has none to give. A node takes the
+//! header off for its functions, as the proxies of service programming do, and writes the rest of the way in front of
+//! what comes back. Inside is an IP packet, whose frame is made anew and addressed to nobody, or the frame itself.
+
+use super::{Carried, Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL};
+use crate::engine::packet::trim_front;
+use catena_io::Buffer;
+use catena_model::explain::HeaderLayer;
+use catena_model::limits::SEGMENTS_MAX;
+use catena_model::program::PROXY_MAC;
+use catena_model::resource::Encapsulation;
+use catena_model::{DropReason, PathId};
+use catena_wire::ethernet::{self, EthernetHeader, HEADER_BYTES};
+use catena_wire::ipv6::{self, Ipv6Header};
+use catena_wire::scalar::{EtherType, FlowLabel, IpProtocol};
+use catena_wire::source_route;
+use catena_wire::srv6::{
+    self, Decapsulation, Encaps, FIXED_BYTES, Inner, Locator, SEGMENT_BYTES, SegmentFlags, Sid,
+    Srv6Error, Srv6View,
+};
+use std::net::Ipv6Addr;
+
+/// Bytes of the longest header: IPv6, and a routing header full of segments.
+const BYTES_MAX: usize = ipv6::HEADER_BYTES + FIXED_BYTES + SEGMENTS_MAX * SEGMENT_BYTES;
+const _: () = assert!(BYTES_MAX <= super::HEADER_BYTES_MAX, "segments fit no header");
+
+/// What a node does whose segment is active, by the numbers of RFC 8986 section 10.2.2: it leads on, or it is the last
+/// and delivers packets (End.DT46) or frames (End.DX2).
+const END: u16 = 1;
+const END_DT46: u16 = 20;
+const END_DX2: u16 = 21;
+
+/// The bits of ECN in a traffic class (RFC 3168 section 5).
+const ECN: u8 = 3;
+/// What of a flow's hash its label holds (RFC 6437).
+const FLOW_LABEL_MAX: u64 = FlowLabel::MAX as u64;
+
+/// The two of them: with whole frames inside, and with packets.
+pub(super) struct Srv6 {
+    pub(super) keeps_frame: bool,
+}
+
+impl Srv6 {
+    fn encapsulation(&self) -> Encapsulation {
+        match self.keeps_frame {
+            true => Encapsulation::Srv6Ethernet,
+            false => Encapsulation::Srv6,
+        }
+    }
+
+    fn read(&self, positions: &Positions, packet: &[u8]) -> Result<Located, DropReason> {
+        let outer = Outer::read(packet)?;
+        let own = positions.own_segments().ok_or(DropReason::NoSegments)?;
+        let sid = Sid::read(outer.header.destination).ok();
+        let is_own = |sid: &Sid| sid.locator == own.locator && is_ours(sid.function);
+        let sid = sid.filter(is_own).ok_or(DropReason::ForeignSegment)?;
+        let header_bytes = match (outer.inner, self.keeps_frame) {
+            (IpProtocol::ETHERNET, true) => outer.bytes,
+            // The frame begins before the packet.
+            (IpProtocol::IPV4 | IpProtocol::IPV6, false) => outer.bytes - HEADER_BYTES,
+            _ => return Err(DropReason::UnsupportedNextProtocol),
+        };
+        let ttl = match outer.header.hop_limit {
+            0 | 1 => return Err(DropReason::TtlExpired),
+            more => (more - 1).min(TTL_INITIAL),
+        };
+        let position = positions.find(PathId(sid.path), self.encapsulation(), sid.hop, ttl)?;
+        Ok(Located { position, header_bytes })
+    }
+
+    /// Makes the frame whole that is under a header, and lets it tell of congestion.
+    fn restore(&self, buffer: &mut Buffer, header_bytes: usize) -> Result<(), DropReason> {
+        let malformed = DropReason::MalformedSrv6;
+        let packet = buffer.bytes_mut();
+        let (_, payload) = Ipv6Header::parse(packet).map_err(|_| malformed)?;
+        let end = ipv6::HEADER_BYTES + payload.len();
+        if !self.keeps_frame {
+            let start = header_bytes + HEADER_BYTES;
+            let (inner, ether_type) = match packet.get(start).map(|first| first >> 4) {
+                Some(4) => (Inner::Ipv4, EtherType::IPV4),
+                Some(6) => (Inner::Ipv6, EtherType::IPV6),
+                _ => return Err(malformed),
+            };
+            let inherited = Decapsulation { inner, range: start..end }.inherit_ecn(packet);
+            inherited.map_err(|error| match error {
+                Srv6Error::Congestion => DropReason::CongestionUntold,
+                _ => malformed,
+            })?;
+            let frame = EthernetHeader::untagged(PROXY_MAC, PROXY_MAC, ether_type);
+            let place = packet.get_mut(header_bytes..).ok_or(malformed)?;
+            frame.emit(place).map_err(|_| malformed)?;
+        }
+        buffer.truncate(end);
+        if trim_front(buffer, header_bytes) { Ok(()) } else { Err(malformed) }
+    }
+}
+
+impl PathEncap for Srv6 {
+    fn locate(
+        &self,
+        positions: &Positions,
+        _carried: &mut Carried,
+        _side: HeaderSide,
+        frames: &mut dyn Iterator<Item = Headed<'_>>,
+    ) {
+        for frame in frames {
+            *frame.located = self.read(positions, frame.buffer.bytes());
+        }
+    }
+
+    fn pop(&self, _side: HeaderSide, frames: &mut dyn Iterator<Item = Headed<'_>>) {
+        for frame in frames {
+            if let Ok(located) = *frame.located
+                && let Err(reason) = self.restore(frame.buffer, located.header_bytes)
+            {
+                *frame.located = Err(reason);
+            }
+        }
+    }
+
+    /// A packet inside reads as no frame.
+    fn header_bytes(&self, _side: HeaderSide, bytes: &[u8]) -> Option<usize> {
+        let outer = Outer::read(bytes).ok()?;
+        self.keeps_frame.then_some(outer.bytes)
+    }
+
+    fn describe(&self, _side: HeaderSide, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)> {
+        let mut own = bytes.to_vec();
+        // Who asks may have the header alone, of a packet that is longer.
+        if Ipv6Header::parse(bytes).is_err() {
+            let payload = u16::try_from(bytes.len().checked_sub(ipv6::HEADER_BYTES)?).ok()?;
+            ipv6::set_payload_length(&mut own, payload).ok()?;
+        }
+        let outer = Outer::read(&own).ok()?;
+        let Ipv6Header { destination, hop_limit, .. } = outer.header;
+        let view = Srv6View::parse(&own).ok();
+        let routing = view.as_ref().map(Srv6View::routing);
+        let sid = Sid::read(destination).ok();
+        let layer = HeaderLayer::Segments {
+            destination,
+            way: routing.map_or_else(|| vec![destination], |routing| routing.way().collect()),
+            left: routing.map_or(0, |routing| routing.segments_left()),
+            hop_limit,
+            path: sid.map(|sid| sid.path),
+            hop: sid.map(|sid| sid.hop),
+        };
+        Some((vec![layer], outer.bytes))
+    }
+}
+
+const fn is_ours(function: u16) -> bool {
+    matches!(function, END | END_DT46 | END_DX2)
+}
+
+/// What stands before the packet or frame that is carried. A routing header may have come off before the last segment
+/// (PSP, RFC 8986 section 4.16.1).
+struct Outer {
+    header: Ipv6Header,
+    /// What is inside.
+    inner: IpProtocol,
+    /// Bytes before that.
+    bytes: usize,
+}
+
+impl Outer {
+    fn read(packet: &[u8]) -> Result<Self, DropReason> {
+        let malformed = DropReason::MalformedSrv6;
+        let (header, _) = Ipv6Header::parse(packet).map_err(|_| malformed)?;
+        if header.next_header != IpProtocol::ROUTING {
+            return Ok(Self { header, inner: header.next_header, bytes: ipv6::HEADER_BYTES });
+        }
+        let view = Srv6View::parse(packet).map_err(|_| malformed)?;
+        Ok(Self { header, inner: view.routing().next(), bytes: view.payload_offset() })
+    }
+}
+
+/// The encapsulation of a packet that a tunnel of this one has brought: where segments have led it here, what is inside
+/// says which.
+#[inline]
+pub(crate) fn carrier(by: Encapsulation, packet: &[u8]) -> Encapsulation {
+    if !by.is_segmented() {
+        return by;
+    }
+    match srv6::carried_protocol(packet) {
+        Some(IpProtocol::ETHERNET) => Encapsulation::Srv6Ethernet,
+        _ => Encapsulation::Srv6,
+    }
+}
+
+/// The packet under a header, whose frame is not carried, and its type. For who only looks.
+pub(super) fn packet_under(bytes: &[u8]) -> Option<(&[u8], EtherType)> {
+    let outer = Outer::read(bytes).ok()?;
+    let packet = bytes.get(outer.bytes..)?;
+    Some((packet, source_route::ip_ether_type(packet).ok()?))
+}
+
+/// A node on a way, and where on its path a packet is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) locator: Locator,
+    pub(crate) hop: u16,
+    /// Does its node deliver what comes out?
+    pub(crate) is_last: bool,
+}
+
+/// The way to the next nodes, ready to be written in front of packets.
+#[derive(Clone, Debug)]
+pub(crate) struct SegmentsHeader {
+    bytes: Box<[u8]>,
+    keeps_frame: bool,
+    path: PathId,
+    segments: Box<[Segment]>,
+    source: Ipv6Addr,
+}
+
+impl SegmentsHeader {
+    /// That of a path, from this address.
+    ///
+    /// # Errors
+    /// [`DropReason::SegmentsUnfit`]: there are none, or too many.
+    pub(crate) fn new(
+        (encapsulation, path): (Encapsulation, PathId),
+        source: Ipv6Addr,
+        segments: &[Segment],
+    ) -> Result<Self, DropReason> {
+        let unfit = DropReason::SegmentsUnfit;
+        let keeps_frame = encapsulation.capabilities().keeps_frame;
+        let last = if keeps_frame { END_DX2 } else { END_DT46 };
+        let mut way = [Ipv6Addr::UNSPECIFIED; SEGMENTS_MAX];
+        let way = way.get_mut(..segments.len()).ok_or(unfit)?;
+        for (place, Segment { locator, hop, is_last }) in way.iter_mut().zip(segments) {
+            let function = if *is_last { last } else { END };
+            *place = Sid { locator: *locator, function, path: path.0, hop: *hop }.address();
+        }
+        let encaps = Encaps {
+            source,
+            way,
+            traffic_class: 0,
+            flow_label: FlowLabel::new(0).map_err(|_| unfit)?,
+            hop_limit: 0,
+            inner: Inner::Ethernet,
+            is_reduced: false,
+            flags: SegmentFlags::default(),
+            tag: 0,
+            tlvs: &[],
+            key_id: None,
+        };
+        let mut bytes = vec![0; encaps.len_bytes()];
+        encaps.emit(0, &mut bytes).map_err(|_| unfit)?;
+        Ok(Self { bytes: bytes.into(), keeps_frame, path, segments: segments.into(), source })
+    }
+
+    fn encapsulation(&self) -> Encapsulation {
+        Srv6 { keeps_frame: self.keeps_frame }.encapsulation()
+    }
+
+    /// What stands in front of a frame on this path, or in the place of its Ethernet header. Its length is known where
+    /// it is put.
+    ///
+    /// # Errors
+    /// The frame is no plain IP packet, and is not carried whole.
+    pub(crate) fn write(
+        &self,
+        frame: &[u8],
+        (path, ttl): (PathId, u8),
+        flow_hash: u64,
+    ) -> Result<Header, DropReason> {
+        // That of a slice, which has the hops of another.
+        if path != self.path {
+            let own = Self::new((self.encapsulation(), path), self.source, &self.segments)?;
+            return own.write(frame, (path, ttl), flow_hash);
+        }
+        let malformed = DropReason::MalformedSrv6;
+        let mut header = Header { is_counted: true, ..Header::EMPTY };
+        header.copy(&self.bytes);
+        let packet = packet_in(frame);
+        let class = match self.keeps_frame {
+            // What comes out as a frame could not tell of congestion (RFC 6040 section 4.1).
+            true => packet.map_or(0, |(_, class)| class & !ECN),
+            false => {
+                let (protocol, class) = packet?;
+                header.replaces = HEADER_BYTES;
+                let set = srv6::set_carried_protocol(header.bytes_mut(), protocol);
+                set.map_err(|_| malformed)?;
+                class
+            }
+        };
+        let label = FlowLabel::new((flow_hash & FLOW_LABEL_MAX) as u32).map_err(|_| malformed)?;
+        let bytes = header.bytes_mut();
+        ipv6::set_traffic_class(bytes, class).map_err(|_| malformed)?;
+        ipv6::set_flow_label(bytes, label).map_err(|_| malformed)?;
+        ipv6::set_hop_limit(bytes, ttl).map_err(|_| malformed)?;
+        Ok(header)
+    }
+}
+
+/// The protocol of the packet in a frame, and its traffic class.
+fn packet_in(frame: &[u8]) -> Result<(IpProtocol, u8), DropReason> {
+    let ether_type = ethernet::outer_type(frame).ok_or(DropReason::MalformedEthernet)?;
+    let packet = frame.get(HEADER_BYTES..).unwrap_or_default();
+    if source_route::ip_ether_type(packet) != Ok(ether_type) {
+        return Err(DropReason::NotPlainIp);
+    }
+    match (ether_type, packet) {
+        (EtherType::IPV4, [_, class, ..]) => Ok((IpProtocol::IPV4, *class)),
+        (EtherType::IPV6, [first, second, ..]) => Ok((IpProtocol::IPV6, first << 4 | second >> 4)),
+        _ => Err(DropReason::NotPlainIp),
+    }
+}
