@@ -8,6 +8,7 @@ use crate::wiring::{PortPlan, WiringPlan};
 use catena_client::deploy::Deployed;
 use catena_client::{Client, ClientError, Kind};
 use catena_model::discovery::LinkReport;
+use catena_model::limits::TENANT_MTU_BYTES;
 use catena_model::status::{ChainState, ChainStatus, NodeReport};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -31,7 +32,10 @@ struct DeclaredNetwork {
 pub(crate) fn declare(client: &Client, lab: &Lab, plan: &WiringPlan) -> Result<()> {
     let mut networks = BTreeMap::new();
     for (name, network) in lab.networks.iter() {
-        let id = client.create(Kind::Network, &json!({"name": name}))?["id"].take();
+        // Of a wider one the API takes what tenants may have at most.
+        let mtu = network.mtu.min(TENANT_MTU_BYTES.into());
+        let body = json!({"name": name, "mtu": mtu});
+        let id = client.create(Kind::Network, &body)?["id"].take();
         let gateway = network.gateway.as_deref();
         let gateway =
             plan.ports.iter().find(|port| port.network == name && gateway == Some(&port.device));

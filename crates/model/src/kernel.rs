@@ -53,6 +53,7 @@ declined! {
     Slices "slices" "Slices look deeper than the kernel does.",
     TapElsewhere "tap_elsewhere" "A tap of its path is on another node.",
     SourceRouted "source_routed" "It goes by a source route, which the kernel does not write.",
+    Segmented "segmented" "It goes by segments of IPv6, which the kernel does not write.",
     RouteEnds "route_ends" "Its source route ends at this node, which takes the header off.",
     LinkUnsound "link_unsound" "The link of its source route is dead or silent, or its frames are not the kernel's.",
     UnusualRoute "unusual_route" "The kernel does not read its source route, or it is longer than its link takes.",

@@ -66,6 +66,7 @@ pub(super) fn draft(
             }
         }
         Exit::Link(..) => return Err(Declined::SourceRouted),
+        Exit::Node(_) if last.tunnel.is_segmented() => return Err(Declined::Segmented),
         Exit::Node(node) => {
             let to = tunnels.tables.node_address(node);
             let (IpAddr::V4(to), Some(underlay)) = (to, tunnels.underlay) else {
