@@ -30,7 +30,7 @@ const SPREAD: u32 = 2_654_435_761;
 const SOURCE_ROUTES: &str =
     "ether proto 0x88b5 or ether proto 0x88b6 or ether proto 0x8847 or vlan";
 /// What the data network brings of chains: NSH and MPLS in tunnels.
-const TUNNELS: &str = "udp dst port 4790 or udp dst port 6635";
+const TUNNELS: &str = "udp dst port 4790 or udp dst port 6635 or ip6 proto 43";
 /// Kernel buffer of a capture, in KiB.
 const BUFFER_KIB: &str = "8192";
 /// The same where hardly anything comes. The kernel hands over whole blocks, and each second takes one however little
