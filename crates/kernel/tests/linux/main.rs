@@ -1,4 +1,5 @@
-//! The doors to Linux against the real kernel: links, routes, filters, packet sockets, ports.
+//! The doors to Linux against the real kernel: links, routes, filters, packet sockets, ports; and the kernel's segment
+//! routing against ours.
 //! Everything happens in namespaces the tests make; the machine's own interfaces are not touched.
 
 #![allow(clippy::unwrap_used)]
@@ -7,6 +8,7 @@ mod attachment;
 mod confinement;
 mod links;
 mod namespaces;
+mod seg6;
 mod swallow;
 mod visitors;
 mod ways;
