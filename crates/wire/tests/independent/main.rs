@@ -5,6 +5,7 @@
 // Clippy grants this to test functions; here the code they share needs it too.
 #![allow(clippy::unwrap_used)]
 
+mod dissector;
 mod ipfix;
 mod packets;
 mod programs;

@@ -48,6 +48,16 @@ fn write_capture(path: &Path, packets: &[Vec<u8>]) {
 /// One row per packet: what tshark reads in each field, several readings joined by a comma. `None`
 /// when there is no tshark.
 pub(crate) fn tshark(test: &str, packets: &[Vec<u8>], fields: &[&str]) -> Option<Vec<Vec<String>>> {
+    tshark_with(test, &[], packets, fields)
+}
+
+/// The same with more options.
+pub(crate) fn tshark_with(
+    test: &str,
+    options: &[&str],
+    packets: &[Vec<u8>],
+    fields: &[&str],
+) -> Option<Vec<Vec<String>>> {
     if Command::new("tshark").arg("--version").output().is_err() {
         println!("SKIPPED: {test}: tshark is not installed");
         return None;
@@ -65,6 +75,7 @@ pub(crate) fn tshark(test: &str, packets: &[Vec<u8>], fields: &[&str]) -> Option
     command.args(["-d", "udp.port==6635,mpls", "-d", "udp.port==4790,vxlan_gpe"]);
     // Nothing in a label stack says what follows it; ours is Ethernet, without a control word.
     command.args(["-d", "mpls.label==0-1048575,pwethnocw"]);
+    command.args(options);
     command.args(["-T", "fields", "-E", "separator=|", "-E", "occurrence=a", "-E", "aggregator=,"]);
     for field in fields {
         command.args(["-e", field]);

@@ -12,6 +12,7 @@ use crate::needs_privilege;
 /// Ways of each mode, and packets of each.
 const WAYS: u16 = 10;
 const PACKETS: usize = 12;
+
 /// A way that the router knows, and which packets it takes.
 struct Known {
     way: Vec<Ipv6Addr>,
