@@ -1,7 +1,8 @@
 //! IP Flow Information Export, RFC 7011: messages that tell a collector of flows.
 //!
 //! Knows the header, the template and data sets of two templates, one for each version of IP, and the
-//! information elements (RFC 7012, RFC 5103) in them. Refuses to know when a flow ends and who collects.
+//! information elements (RFC 7012, RFC 5103) in them; and those of segment routing and its telemetry. Refuses to know
+//! when a flow ends and who collects.
 //!
 //! ```text
 //! | version 2 = 10 | length 2 | export time 4, s | sequence 4 | observation domain 4 | set*
@@ -9,9 +10,19 @@
 //! template: | id 2 | fields 2 | (element 2, bytes 2)*
 //! ```
 
+mod headers;
 mod read;
+mod telemetry;
 
+pub use headers::{
+    HeaderRecord, TEMPLATE_BASIC_LIST, TEMPLATE_HEADER, TEMPLATE_LIST_SECTION, ToldSegments,
+    emit_headers,
+};
 pub use read::{Message, Records, Set, Sets};
+pub use telemetry::{
+    DELAY_BYTES, DelayRecord, ENTERPRISE, HOP_BYTES, HopRecord, TELEMETRY_TEMPLATES_BYTES,
+    TEMPLATE_DELAYS, TEMPLATE_HOPS, emit_delays, emit_hops, emit_telemetry_templates,
+};
 
 use crate::flow::FlowKey;
 use crate::scalar::IpProtocol;
@@ -47,12 +58,24 @@ mod element {
     pub(super) const DESTINATION_IPV4_ADDRESS: u16 = 12;
     pub(super) const SOURCE_IPV6_ADDRESS: u16 = 27;
     pub(super) const DESTINATION_IPV6_ADDRESS: u16 = 28;
+    pub(super) const FLOW_LABEL_IPV6: u16 = 31;
     pub(super) const ICMP_TYPE_CODE_IPV4: u16 = 32;
     pub(super) const FLOW_DIRECTION: u16 = 61;
     pub(super) const FLOW_END_REASON: u16 = 136;
     pub(super) const ICMP_TYPE_CODE_IPV6: u16 = 139;
     pub(super) const FLOW_START_MILLISECONDS: u16 = 152;
     pub(super) const FLOW_END_MILLISECONDS: u16 = 153;
+    pub(super) const SRH_FLAGS: u16 = 492;
+    pub(super) const SRH_TAG: u16 = 493;
+    pub(super) const SRH_SEGMENT: u16 = 494;
+    pub(super) const SRH_ACTIVE_SEGMENT: u16 = 495;
+    pub(super) const SRH_BASIC_LIST: u16 = 496;
+    pub(super) const SRH_LIST_SECTION: u16 = 497;
+    pub(super) const SRH_SEGMENTS_LEFT: u16 = 498;
+    pub(super) const SRH_SECTION: u16 = 499;
+    pub(super) const SRH_ACTIVE_SEGMENT_TYPE: u16 = 500;
+    pub(super) const SRH_LOCATOR_LENGTH: u16 = 501;
+    pub(super) const SRH_ENDPOINT_BEHAVIOR: u16 = 502;
 }
 
 /// The elements of a record of this version's addresses and ICMP, each with its bytes.

@@ -15,4 +15,5 @@ mod nat_configurations;
 mod nat_fragments;
 mod router;
 mod rule_sets;
+mod segments;
 mod timeouts;

@@ -1,8 +1,11 @@
 //! Messages as they come: the sets of any, and the records of our templates.
 
+use super::headers::HeaderRecord;
+use super::telemetry::{DELAY_BYTES, DelayRecord, HOP_BYTES, HopRecord};
 use super::{
     EndReason, FlowRecord, HEADER_BYTES, IpfixError, MessageHeader, RECORD_V4_BYTES,
-    RECORD_V6_BYTES, SET_HEADER_BYTES, TEMPLATE_V4, TEMPLATE_V6, VERSION, is_icmp,
+    RECORD_V6_BYTES, SET_HEADER_BYTES, TEMPLATE_BASIC_LIST, TEMPLATE_DELAYS, TEMPLATE_HEADER,
+    TEMPLATE_HOPS, TEMPLATE_LIST_SECTION, TEMPLATE_V4, TEMPLATE_V6, VERSION, is_icmp,
 };
 use crate::flow::FlowKey;
 use crate::scalar::IpProtocol;
@@ -82,6 +85,28 @@ impl<'p> Set<'p> {
         };
         Records { rest: self.content, record_bytes }
     }
+
+    /// Headers of segment routing that it tells of, up to one that is none.
+    pub fn headers(&self) -> impl Iterator<Item = HeaderRecord<'p>> + use<'p> {
+        let id = self.id;
+        let is_own = matches!(id, TEMPLATE_HEADER | TEMPLATE_LIST_SECTION | TEMPLATE_BASIC_LIST);
+        let mut rest = Reader(if is_own { self.content } else { &[] });
+        core::iter::from_fn(move || HeaderRecord::read(id, &mut rest))
+    }
+
+    /// Hops that it tells of, up to one that contradicts itself.
+    pub fn hops(&self) -> impl Iterator<Item = HopRecord> + use<'p> {
+        let (records, _) = self.content.as_chunks::<HOP_BYTES>();
+        let own = if self.id == TEMPLATE_HOPS { records } else { &[] };
+        own.iter().map_while(HopRecord::read)
+    }
+
+    /// Delays that it tells of, up to some that contradict themselves.
+    pub fn delays(&self) -> impl Iterator<Item = DelayRecord> + use<'p> {
+        let (records, _) = self.content.as_chunks::<DELAY_BYTES>();
+        let own = if self.id == TEMPLATE_DELAYS { records } else { &[] };
+        own.iter().map_while(DelayRecord::read)
+    }
 }
 
 /// The sets of a message, one after the other.
@@ -150,12 +175,34 @@ fn record_of(record: &[u8]) -> Option<FlowRecord> {
     })
 }
 
-struct Reader<'p>(&'p [u8]);
+/// Octets that are still to be read.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'p>(pub(super) &'p [u8]);
 
-impl Reader<'_> {
-    fn take<const BYTES: usize>(&mut self) -> Option<[u8; BYTES]> {
+impl<'p> Reader<'p> {
+    pub(super) fn take<const BYTES: usize>(&mut self) -> Option<[u8; BYTES]> {
         let (taken, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(*taken)
+    }
+
+    pub(super) fn octet(&mut self) -> Option<u8> {
+        self.take().map(|[octet]| octet)
+    }
+
+    pub(super) fn long(&mut self) -> Option<u64> {
+        self.take().map(u64::from_be_bytes)
+    }
+
+    /// So many of them apart.
+    pub(super) fn split(&mut self, bytes: usize) -> Option<Self> {
+        let (taken, rest) = self.0.split_at_checked(bytes)?;
+        self.0 = rest;
+        Some(Self(taken))
+    }
+
+    /// All that are left.
+    pub(super) const fn rest(&self) -> &'p [u8] {
+        self.0
     }
 }

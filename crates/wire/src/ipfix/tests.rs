@@ -7,6 +7,8 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::collection::vec as any_vec;
 use proptest::prelude::*;
 
+mod telemetry;
+
 use super::*;
 use crate::golden::{each_bit_flip, each_truncation, hex};
 

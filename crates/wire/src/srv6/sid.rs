@@ -52,6 +52,34 @@ impl Locator {
     }
 }
 
+impl fmt::Display for Locator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address(), Self::BITS)
+    }
+}
+
+impl FromStr for Locator {
+    type Err = SidError;
+
+    fn from_str(text: &str) -> Result<Self, SidError> {
+        let (address, bits) = text.split_once('/').ok_or(SidError::Text)?;
+        let address: Ipv6Addr = address.parse().map_err(|_| SidError::Text)?;
+        // Of numbers, one form each.
+        let is_padded = bits.len() > 1 && bits.starts_with('0');
+        let is_number = bits.bytes().all(|digit| digit.is_ascii_digit()) && !is_padded;
+        match bits.parse().map_err(|_| SidError::Text)? {
+            Self::BITS if is_number => {}
+            bits if is_number => return Err(SidError::Bits(bits)),
+            _ => return Err(SidError::Text),
+        }
+        let [a, b, c, d, e, f, rest @ ..] = address.octets();
+        if rest != [0; 10] {
+            return Err(SidError::BehindLocator(address));
+        }
+        Self::new([a, b, c, d, e, f])
+    }
+}
+
 /// As text for people, as its bytes for machines.
 #[cfg(feature = "serde")]
 impl serde::Serialize for Locator {
@@ -67,33 +95,12 @@ impl serde::Serialize for Locator {
 #[cfg(feature = "serde")]
 impl<'de> serde::Deserialize<'de> for Locator {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        use serde::de::Error;
-        if deserializer.is_human_readable() {
-            let text = alloc::string::String::deserialize(deserializer)?;
-            text.parse().map_err(D::Error::custom)
+        let locator = if deserializer.is_human_readable() {
+            alloc::string::String::deserialize(deserializer)?.parse()
         } else {
-            Self::new(<[u8; Self::BYTES]>::deserialize(deserializer)?).map_err(D::Error::custom)
-        }
-    }
-}
-
-impl fmt::Display for Locator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address(), Self::BITS)
-    }
-}
-
-impl FromStr for Locator {
-    type Err = SidError;
-
-    fn from_str(text: &str) -> Result<Self, SidError> {
-        let address = text.strip_suffix("/48").and_then(|address| address.parse().ok());
-        let address: Ipv6Addr = address.ok_or(SidError::Text)?;
-        let [a, b, c, d, e, f, rest @ ..] = address.octets();
-        if rest != [0; 10] {
-            return Err(SidError::Text);
-        }
-        Self::new([a, b, c, d, e, f])
+            Self::new(<[u8; Self::BYTES]>::deserialize(deserializer)?)
+        };
+        locator.map_err(serde::de::Error::custom)
     }
 }
 
@@ -151,15 +158,45 @@ impl fmt::Display for Sid {
     }
 }
 
-/// Why an address is no segment identifier of ours, or a text no locator.
+impl FromStr for Sid {
+    type Err = SidError;
+
+    fn from_str(text: &str) -> Result<Self, SidError> {
+        Self::read(text.parse().map_err(|_| SidError::Address)?)
+    }
+}
+
+/// As its address, text for people and bytes for machines.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Sid {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.address().serialize(serializer)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Sid {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let address = Ipv6Addr::deserialize(deserializer)?;
+        Self::read(address).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Why an address or text is no segment identifier of ours, or a text no locator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SidError {
     /// A locator that no node may have.
     Reserved([u8; Locator::BYTES]),
     /// An argument, which ours have not.
     Argument(u16),
-    /// The text has another form.
+    /// The text is no address with a number of bits.
     Text,
+    /// The text is no address.
+    Address,
+    /// So many bits, where a locator has 48.
+    Bits(u8),
+    /// Bits behind those of a locator are set.
+    BehindLocator(Ipv6Addr),
 }
 
 impl fmt::Display for SidError {
@@ -172,6 +209,11 @@ impl fmt::Display for SidError {
                 write!(f, "segment identifier with the argument {argument:#06x}")
             }
             Self::Text => f.write_str("expected a locator such as 5f00:0:1::/48"),
+            Self::Address => f.write_str("expected an address such as 5f00:0:2:e1:0:7:1:0"),
+            Self::Bits(bits) => write!(f, "a locator has {} bits, not {bits}", Locator::BITS),
+            Self::BehindLocator(address) => {
+                write!(f, "{address} has bits set behind the {} of a locator", Locator::BITS)
+            }
         }
     }
 }
@@ -228,11 +270,73 @@ mod tests {
     }
 
     #[test]
-    fn a_locator_is_written_as_it_is_read() {
-        let text = "fd00:ca7e:1::/48";
-        assert_eq!(text.parse::<Locator>().unwrap().to_string(), text);
-        for other in ["", "fd00::", "fd00::/47", "fd00::/", "fd00:0:0:1::/48", "10.0.0.0/48"] {
-            assert_eq!(other.parse::<Locator>(), Err(SidError::Text), "{other}");
+    fn a_locator_is_written_as_it_is_read_and_a_text_that_is_none_is_told_why() {
+        for text in ["fd00:ca7e:1::/48", "5f00:0:3::/48"] {
+            assert_eq!(text.parse::<Locator>().unwrap().to_string(), text);
         }
+        let form = "expected a locator such as 5f00:0:1::/48";
+        let refused = [
+            ("", form),
+            ("fd00::", form),
+            ("fd00::/", form),
+            ("fd00::/048", form),
+            ("fd00::/+48", form),
+            ("fd00::/256", form),
+            ("10.0.0.0/48", form),
+            ("fd00::/48/48", form),
+            ("fd00::/0", "a locator has 48 bits, not 0"),
+            ("fd00::/47", "a locator has 48 bits, not 47"),
+            ("fd00::/128", "a locator has 48 bits, not 128"),
+            ("fd00:0:0:1::/48", "fd00:0:0:1:: has bits set behind the 48 of a locator"),
+            ("1234::/48", "no node may have the locator 1234::"),
+        ];
+        for (text, said) in refused {
+            assert_eq!(text.parse::<Locator>().unwrap_err().to_string(), said, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_identifier_is_written_as_it_is_read_and_a_text_that_is_none_is_told_why() {
+        let text = "5f00:0:2:e1:12:3456:7:0";
+        assert_eq!(text.parse::<Sid>().unwrap().to_string(), text);
+        let refused = [
+            ("5f00:0:2::/48", "expected an address such as 5f00:0:2:e1:0:7:1:0"),
+            ("5f00:0:2:e1::9", "segment identifier with the argument 0x0009"),
+            ("fe80::1", "no node may have the locator fe80::"),
+        ];
+        for (text, said) in refused {
+            assert_eq!(text.parse::<Sid>().unwrap_err().to_string(), said, "{text}");
+        }
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn people_are_given_text_and_machines_bytes_and_neither_may_say_what_no_node_may_have() {
+        use serde::Deserialize;
+        use serde::de::IntoDeserializer;
+        use serde::de::value::{Error, StrDeserializer};
+        let text =
+            |text: &'static str| -> StrDeserializer<'static, Error> { text.into_deserializer() };
+        let locator = Locator::deserialize(text("5f00:0:3::/48")).unwrap();
+        let bytes = postcard::to_allocvec(&locator).unwrap();
+        assert_eq!(bytes, [0x5f, 0, 0, 0, 0, 3]);
+        assert_eq!(postcard::from_bytes::<Locator>(&bytes), Ok(locator));
+        assert!(postcard::from_bytes::<Locator>(&[0x1f, 0, 0, 0, 0, 3]).is_err());
+        let error = Locator::deserialize(text("5f00::/32")).unwrap_err();
+        assert_eq!(error.to_string(), "a locator has 48 bits, not 32");
+        let sid = Sid::deserialize(text("5f00:0:3:e1:0:7:1:0")).unwrap();
+        assert_eq!(sid, Sid { locator, function: 0xe1, path: 7, hop: 1 });
+        let bytes = postcard::to_allocvec(&sid).unwrap();
+        assert_eq!(bytes, sid.address().octets());
+        assert_eq!(postcard::from_bytes::<Sid>(&bytes), Ok(sid));
+        assert!(Sid::deserialize(text("5f00:0:3:e1:0:7:1:9")).is_err());
+        struct Text<T>(T);
+        impl<T: serde::Serialize> fmt::Display for Text<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.serialize(f)
+            }
+        }
+        assert_eq!(Text(locator).to_string(), "5f00:0:3::/48");
+        assert_eq!(Text(sid).to_string(), "5f00:0:3:e1:0:7:1:0");
     }
 }

@@ -2,9 +2,13 @@
 
 use catena_wire::flow::FlowKey;
 use catena_wire::ipfix::{
-    EndReason, FlowRecord, MessageHeader, PORT, emit_data, emit_templates, icmp_port,
+    DelayRecord, EndReason, FlowRecord, HeaderRecord, HopRecord, MessageHeader, PORT, ToldSegments,
+    emit_data, emit_delays, emit_headers, emit_hops, emit_telemetry_templates, emit_templates,
+    icmp_port,
 };
-use catena_wire::scalar::IpProtocol;
+use catena_wire::scalar::{FlowLabel, FunctionIndex, IpProtocol};
+use catena_wire::srv6::SegmentFlags;
+use catena_wire::srv6_int::{ArrivalTime, IntMetadata};
 use catena_wire::tcp::TcpFlags;
 
 use crate::packets::{emitted, tunnelled};
@@ -80,4 +84,122 @@ fn flows_are_read_by_their_templates() {
             assert_eq!(decimal(read), decimal(expected), "{field}");
         }
     }
+}
+
+const HEADER: MessageHeader =
+    MessageHeader { export_seconds: 1_700_000_002, sequence: 77, domain: 5 };
+
+fn in_header(segments: ToldSegments<'_>) -> HeaderRecord<'_> {
+    HeaderRecord {
+        source: "fd00:0:1::1".parse().unwrap(),
+        destination: "5f00:0:3:e1::".parse().unwrap(),
+        flow_label: FlowLabel::new(0x1_2345).unwrap(),
+        flags: SegmentFlags(1),
+        tag: 0x192a,
+        segments_left: 1,
+        active: "5f00:0:3:e1::".parse().unwrap(),
+        known_by: 4,
+        locator_bits: 48,
+        behaviour: 9,
+        bytes: 5_000_000_000,
+        packets: 4_000_000,
+        first_ms: 1_700_000_000_250,
+        last_ms: 1_700_000_001_500,
+        segments,
+    }
+}
+
+/// A tshark that does not know elements of RFC 9487 gives them unopened, as it does with ours.
+#[test]
+fn headers_hops_and_delays_are_read_by_their_templates() {
+    let list = [[0x5f; 16], [0x1f; 16]];
+    let long = [0xa5; 300];
+    let records =
+        [ToldSegments::Header(&long), ToldSegments::Section(&list), ToldSegments::List(&list)]
+            .map(in_header);
+    let record = IntMetadata {
+        device: Some(0xbeef),
+        arrival: Some(ArrivalTime::from_ns(0x01_2345_6780)),
+        ..IntMetadata::default()
+    };
+    let HeaderRecord { source, destination, flow_label, tag, .. } = records[0];
+    let hop = HopRecord { source, destination, flow_label, tag, place: 2, record };
+    let delay = DelayRecord {
+        segment: destination,
+        device: 2,
+        function: Some(FunctionIndex::new(1).unwrap()),
+        first_ms: 1_700_000_000_250,
+        last_ms: 1_700_000_001_500,
+        packets: 3,
+        least_ns: 1_000,
+        most_ns: 2_000,
+        sum_ns: 4_000,
+    };
+    let messages = [
+        emitted(|into| emit_telemetry_templates(HEADER, into)),
+        emitted(|into| emit_headers(HEADER, &records[..1], into)),
+        emitted(|into| emit_headers(HEADER, &records[1..], into)),
+        emitted(|into| emit_hops(HEADER, &[hop], into)),
+        emitted(|into| emit_delays(HEADER, &[delay], into)),
+    ];
+    let packets = messages.map(|message| tunnelled(PORT, &message));
+    let fields = [
+        "cflow.flowset_id",
+        "cflow.srcaddrv6",
+        "cflow.dstaddrv6",
+        "cflow.ipv6flowlabel",
+        "cflow.octets",
+        "cflow.packets",
+        "cflow.enterprise_private_entry",
+        "_ws.malformed",
+    ];
+    let test = "headers_hops_and_delays_are_read_by_their_templates";
+    let Some(rows) = tshark(test, &packets, &fields) else { return };
+    let active = "5f000000000300e10000000000000000";
+    let of_header = format!("01,192a,01,{active},04,30,0009");
+    let [list, long] = [list.as_flattened(), &long].map(hex);
+    let both = format!("{of_header},{list},{of_header},0401ee0010{list}");
+    let expected = [
+        ["2", "", "", "", "", "", "", ""].map(str::to_owned),
+        read("258", 1, &format!("{of_header},{long}")),
+        read("259,260", 2, &both),
+        [
+            "261",
+            "fd00:0:1::1",
+            "5f00:0:3:e1::",
+            "74565",
+            "",
+            "",
+            "192a,02,18,00,beef,0000000123456780,00000000,00,0000,00000000",
+            "",
+        ]
+        .map(str::to_owned),
+        [
+            "262",
+            "",
+            "",
+            "",
+            "",
+            "3",
+            &format!(
+                "{active},0002,01,00000000000003e8,0000000000000535,00000000000007d0,0000000000000fa0"
+            ),
+            "",
+        ]
+        .map(str::to_owned),
+    ];
+    assert_eq!(rows, expected);
+}
+
+fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+/// What is read of so many records of a header, in sets of these templates.
+fn read(templates: &str, records: usize, unopened: &str) -> [String; 8] {
+    let each = |field: &str| vec![field; records].join(",");
+    let [source, destination] = ["fd00:0:1::1", "5f00:0:3:e1::"].map(each);
+    let [label, bytes, packets] = ["74565", "5000000000", "4000000"].map(each);
+    let (templates, unopened) = (templates.to_owned(), unopened.to_owned());
+    [templates, source, destination, label, bytes, packets, unopened, String::new()]
 }

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod dissector;
+mod int_report;
 mod ipfix;
 mod packets;
 mod programs;
