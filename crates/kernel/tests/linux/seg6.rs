@@ -1,4 +1,4 @@
-//! Segment routing of Linux beside that of `wire`: three namespaces, and packets that go through the middle one as bytes.
+//! Segment routing of Linux beside that of `wire`: three namespaces, and packets that go through the middle one.
 //!
 //! ```text
 //! sender s0 ──── to-s router to-r ──── r0 receiver
@@ -33,7 +33,7 @@ const SOURCE: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 1, 0, 0, 0, 0, 1);
 /// The receiver's addresses on the link to the router.
 const RECEIVER_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 2, 0, 0, 0, 0, 0, 2);
 const RECEIVER_V4: &str = "10.9.0.2";
-/// One behind it. End.DX4 of Linux asks a link for the packet's own destination where the next hop is at the link itself.
+/// One behind it. End.DX4 of Linux asks a link for the packet's own destination where the next hop is at the link.
 const BEHIND_RECEIVER_V4: &str = "10.8.0.1";
 const KEY_ID: u32 = 0x0102_0304;
 /// The secret 00 01 .. 1f.

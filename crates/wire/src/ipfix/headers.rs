@@ -1,7 +1,7 @@
 //! What is told of segment routing headers, RFC 9487: the elements 492 to 502.
 //!
-//! Knows their records, with the list in any of its three forms (lists of elements are those of RFC 6313). Refuses to know
-//! who counts, and how a node came to know its segments.
+//! Knows their records, with the list in any of its three forms (lists of elements are those of RFC 6313). Refuses to
+//! know who counts, and how a node came to know its segments.
 
 use core::net::Ipv6Addr;
 

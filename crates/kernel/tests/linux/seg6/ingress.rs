@@ -58,8 +58,8 @@ fn routes(known: &Known) -> [String; 2] {
     [route(4, format!("{v4}/24")), route(6, format!("{v6}/48"))]
 }
 
-/// What is inside is as it was, but that Linux leaves its hops to the header in front, as RFC 8986 section 5.1 does not. The
-/// class is that of IPv6; packets of IPv4 begin with none.
+/// What is inside is as it was: Linux takes the hop from the header in front alone, where RFC 8986 section 5.1 takes
+/// one inside too. The class is that of IPv6; packets of IPv4 begin with none.
 #[tokio::test]
 async fn what_linux_puts_in_front_is_what_we_put_in_front() {
     needs_privilege!("what_linux_puts_in_front_is_what_we_put_in_front");

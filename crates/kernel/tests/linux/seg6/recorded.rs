@@ -14,8 +14,8 @@ const PACKET: &str = include_str!("../../../../../conformance/srv6_int/journey_1
 const ROUTING_START: usize = 40;
 const ROUTING_END: usize = 104;
 
-/// Cases that a kernel answers otherwise than the recorded one: name, the beginning of that kernel's release, its answer,
-/// and why.
+/// Cases that a kernel answers otherwise than the recorded one: name, the beginning of that kernel's release, its
+/// answer, and why.
 const EXCEPTIONS: &[(&str, &str, &str, &str)] = &[];
 
 /// A header, who is asked about it, and what was answered.

@@ -254,8 +254,8 @@ fn the_last_segment_comes_last_and_what_is_inside_is_known() {
     refused(40, 17, Srv6Error::Inner { protocol, offset: 104 });
 }
 
-/// What Linux made of headers, and whether we make the same of them. Where a TLV is cut short behind a Pad1, Linux takes
-/// the next octet for its length and RFC 8754 does not; and no step of ours asks for a key, as Linux does.
+/// What Linux made of headers, and whether we make the same of them. Where a TLV is cut short behind a Pad1, Linux
+/// takes the next octet for its length and RFC 8754 does not; and no step of ours asks for a key, as Linux does.
 #[test]
 fn linux_steps_along_the_headers_that_we_step_along() {
     const ANSWERS: &str = include_str!("../../../../../conformance/srv6/linux_answers.txt");
