@@ -10,6 +10,7 @@ use catena_wire::gtp_u::{GtpUHeader, GtpUView};
 use catena_wire::icmp::IcmpView;
 use catena_wire::inside::Inside;
 use catena_wire::int_report::{Report, ReportGroup};
+use catena_wire::ipfix;
 use catena_wire::ipv4::Ipv4View;
 use catena_wire::ipv6::Ipv6View;
 use catena_wire::lldp::{FRAME_MAX, LldpFrame};
@@ -179,13 +180,31 @@ pub(crate) fn ipv6(bytes: &[u8]) {
     assert_eq!(read.header(), header);
 }
 
-/// The signature covers what was read, whatever was behind it and between what nobody knows.
+/// Hops and delays are written as they were read; headers may have been longer.
 pub(crate) fn ipfix(bytes: &[u8]) {
-    let Ok(message) = catena_wire::ipfix::Message::parse(bytes) else { return };
+    let Ok(message) = ipfix::Message::parse(bytes) else { return };
     let records: usize = message.sets().map(|set| set.records().count()).sum();
     assert!(records <= bytes.len(), "a record has a byte at least");
+    let mut into = vec![0xa5; usize::from(u16::MAX)];
+    let behind = ipfix::HEADER_BYTES + ipfix::SET_HEADER_BYTES;
+    for set in message.sets() {
+        let (hops, delays): (Vec<_>, Vec<_>) = (set.hops().collect(), set.delays().collect());
+        let headers: Vec<_> = set.headers().collect();
+        for length in [
+            ipfix::emit_hops(message.header, &hops, &mut into),
+            ipfix::emit_delays(message.header, &delays, &mut into),
+        ] {
+            let length = length.expect("what was read can be written");
+            assert!(set.content.starts_with(into.get(behind..length).unwrap_or_default()));
+        }
+        let length = ipfix::emit_headers(message.header, &headers, &mut into);
+        let written = &into[..length.expect("what was read can be written")];
+        let again = ipfix::Message::parse(written).expect("what was written can be read");
+        assert!(again.sets().flat_map(|set| set.headers()).eq(headers));
+    }
 }
 
+/// The signature covers what was read, whatever was behind it and between what nobody knows.
 pub(crate) fn lldp(bytes: &[u8]) {
     let Ok(frame) = LldpFrame::parse(bytes) else { return };
     let signature = frame.own.map_or([0; 16], |own| own.signature);
