@@ -41,6 +41,7 @@ pub mod slice_wait;
 pub mod source_route;
 pub mod status;
 pub mod stitch;
+pub mod telemetry;
 mod template;
 pub mod text;
 pub mod topology;
