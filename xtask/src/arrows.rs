@@ -13,6 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("client", &["model"]),
     ("protocol", &["model"]),
     ("plan", &["model", "rules", "wire"]),
+    ("adapt", &["model", "plan"]),
     ("sim", &["plan", "protocol", "store", "model", "wire"]),
     ("fastpath", &["wire", "model"]),
     ("rules", &["model", "wire"]),

@@ -1,0 +1,6 @@
+//! The collector beside a world that knows the truth.
+
+mod believed;
+mod lies;
+mod loss;
+mod world;
