@@ -240,9 +240,6 @@ impl Flow {
     /// node began to count anew.
     fn check(&mut self, seen: &[Seen], at: At, way: &Way) -> Result<(), Refusal> {
         let Err(refusal) = self.marks.check(seen, at, way) else { return Ok(()) };
-        if refusal == Refusal::Repeated {
-            return Err(refusal);
-        }
         let fits = self.suspicions > 0 && self.suspected.check(seen, at, way).is_ok();
         if !fits {
             self.suspected.clear();

@@ -14,7 +14,7 @@ const NS_PER_SECOND: u64 = 1_000_000_000;
 pub struct NodeTelling {
     /// Reports that were believed.
     pub believed: u64,
-    /// Reports that never came, or late: numbers that were left out.
+    /// Reports that were not heard, or late: numbers that were left out, also of those beyond its rate.
     pub left_out: u64,
     /// Reports that were not believed.
     pub refused: Refusals,

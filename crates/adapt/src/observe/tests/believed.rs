@@ -1,14 +1,16 @@
 //! What honest reports say, and what nobody can know.
 
 use super::world::*;
-use crate::observe::limits::{BEGUN_ANEW_AFTER, DELAYS_PER_REPORT_MAX, HOPS_MAX};
+use crate::observe::limits::{
+    BEGUN_ANEW_AFTER, DELAYS_PER_REPORT_MAX, FLOW_QUIET_MAX_NS, HOPS_MAX,
+};
 use crate::observe::{
     DelayFigures, Delivery, Limits, Losses, Observer, PathFigures, Refusal, Unwatchable,
 };
 use catena_model::id::PathId;
 use catena_model::telemetry::{
-    DelayReport, DelaySpan, DeviceId, FlowCounter, FlowName, HopReport, PlannedHop, PlannedPath,
-    ReportReason, Source, VisitLatency,
+    ArrivalTime, DelayReport, DelaySpan, DeviceId, FlowCounter, FlowName, HopReport, PlannedHop,
+    PlannedPath, ReportReason, Source, VisitLatency,
 };
 
 const FLOW: FlowName = FlowName(1);
@@ -133,7 +135,7 @@ fn a_delay_between_nodes_is_none_unless_both_clocks_are_synchronised() {
         // Its clock is its own, and far from those of others.
         let stamp = record(&mut report, 1).arrival.as_mut().unwrap();
         stamp.is_synchronised = false;
-        stamp.time = catena_model::telemetry::ArrivalTime::from_ns(stamp.time.ns() + 77 * SECOND);
+        stamp.time = ArrivalTime::from_ns(stamp.time.ns() + 77 * SECOND);
         tell(&mut observer, &world, &report).unwrap();
     }
     let known = later(&mut observer, &world);
@@ -160,6 +162,49 @@ fn clocks_that_say_they_agree_and_do_not_cost_the_window() {
     tell_many(&mut observer, &mut world, 100);
     let leg = later(&mut observer, &world).hops[1].leg.clone();
     assert_eq!((only(&leg).all.samples, only(&leg).spoiled), (100, 1));
+}
+
+#[test]
+fn a_packet_that_came_to_the_end_before_it_came_says_that_clocks_do_not_agree() {
+    let (mut observer, mut world) = (observer(), World::new(4));
+    tell_many(&mut observer, &mut world, 100);
+    let mut report = world.sampled(FLOW).unwrap();
+    let first = record(&mut report, 0).arrival.unwrap().time;
+    let before = ArrivalTime::from_ns(first.ns() - 1_000);
+    record(&mut report, 4).arrival.as_mut().unwrap().time = before;
+    tell(&mut observer, &world, &report).unwrap();
+    let known = later(&mut observer, &world);
+    assert!(known.chain.is_empty() && known.hops[3].leg.is_empty());
+    assert_eq!(only(&known.hops[1].leg).all.samples, 101);
+}
+
+#[test]
+fn one_clock_does_not_disagree_with_itself() {
+    let (mut observer, mut world) = (Observer::new(Limits::default()), World::new(4));
+    let mut twice = planned(PATH, END);
+    twice.hops[3] = PlannedHop { visits: vec![visit(20)] };
+    observer.plan(twice, 0).unwrap();
+    let mut report = world.sampled(FLOW).unwrap();
+    record(&mut report, 3).device = Some(DeviceId(20));
+    let stamp = record(&mut report, 1).arrival.unwrap();
+    record(&mut report, 3).arrival.as_mut().unwrap().time =
+        ArrivalTime::from_ns(stamp.time.ns() - 1);
+    assert_eq!(tell(&mut observer, &world, &report), Err(Refusal::TimeOutsideBounds));
+}
+
+#[test]
+fn a_flow_that_was_silent_for_long_begins_anew_and_nothing_is_told_of_between() {
+    let (mut observer, mut world) = (observer(), World::new(12));
+    tell_many(&mut observer, &mut world, 10);
+    world.now_ns += FLOW_QUIET_MAX_NS + SECOND;
+    for hop in WRITING {
+        // Tables of nodes have forgotten it too, and its packets since then began at different numbers.
+        world.counters.insert((FLOW, hop), 5_000 * hop as u64);
+    }
+    tell_many(&mut observer, &mut world, 10);
+    let known = later(&mut observer, &world);
+    let losses = known.hops[0].passage.as_ref().unwrap().losses.unwrap();
+    assert_eq!((losses.lost, losses.samples, known.flows[0].begun_anew), (0, 18, 0));
 }
 
 #[test]
@@ -263,7 +308,7 @@ fn a_node_that_serves_two_hops_counts_for_neither_and_another_instance_begins_an
                 record(&mut report, 3).device = Some(DeviceId(20));
             } else if packet >= 50 {
                 record(&mut report, 1).device = Some(DeviceId(21));
-                record(&mut report, 1).counter = Some(FlowCounter::of(8 * packet - 399));
+                record(&mut report, 1).counter = Some(FlowCounter::of(8 * packet + 900_000));
             }
             tell(&mut observer, &world, &report).unwrap();
         }

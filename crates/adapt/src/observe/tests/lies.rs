@@ -5,8 +5,8 @@ use crate::observe::limits::{AGE_MAX_NS, CLOCKS_APART_MAX_NS, OVERTAKEN_MAX};
 use crate::observe::{Delivery, Limits, NodeTelling, Observer, PathFigures, Refusal, Refusals};
 use catena_model::id::{BlueprintNumber, PathId};
 use catena_model::telemetry::{
-    ArrivalTime, DelayReport, DelaySpan, DeviceId, FlowCounter, FlowName, HopReport, PacketReport,
-    Source, Stamp,
+    ArrivalTime, DelayReport, DelaySpan, DeviceId, FlowCounter, FlowName, HopRecord, HopReport,
+    PacketReport, ReportReason, Source, Stamp, VisitLatency,
 };
 use proptest::prelude::*;
 
@@ -138,6 +138,56 @@ proptest! {
     }
 }
 
+/// Whatever a hop says.
+fn any_hop() -> impl Strategy<Value = HopReport> {
+    let device = prop::option::of(prop::sample::select(vec![10_u16, 20, 30, 40, 66, 99]));
+    let arrival = prop::option::of((any::<u64>(), any::<bool>()));
+    let latency = prop::option::of((any::<u64>(), any::<bool>()));
+    let record = (device, arrival, latency, prop::option::of(any::<u64>()));
+    let record = record.prop_map(|(device, arrival, latency, counter)| HopRecord {
+        device: device.map(DeviceId),
+        arrival: arrival
+            .map(|(ns, is_synchronised)| Stamp { time: ArrivalTime::from_ns(ns), is_synchronised }),
+        latency: latency.map(|(ns, is_saturated)| VisitLatency { ns, is_saturated }),
+        queue: None,
+        counter: counter.map(FlowCounter::of),
+    });
+    let record = record.prop_map(HopReport::Recorded);
+    prop_oneof![8 => record, 3 => Just(HopReport::Silent), 1 => Just(HopReport::Malformed)]
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_told_whenever_is_counted_once(
+        told in prop::collection::vec(
+            (prop::collection::vec(any_hop(), 0..7), any::<[u64; 4]>(), any::<bool>()), 1..60
+        )
+    ) {
+        let mut observer = both(Limits::default());
+        let mut believed = 0;
+        for (hops, [flow, sequence, now_ns, wall], is_known) in &told {
+            let report = PacketReport {
+                path: if *is_known { PATH } else { PathId(*flow as u32) },
+                version: VERSION,
+                flow: FlowName(flow % 3),
+                // Most go up.
+                sequence: if *is_known { sequence >> 58 } else { *sequence },
+                reason: ReportReason::Sampled,
+                is_incomplete: false,
+                hops: hops.clone(),
+            };
+            let wall = is_known.then_some(ArrivalTime::from_ns(*wall));
+            let delivery = Delivery { device: END, connection: flow % 5, now_ns: *now_ns, wall };
+            believed += u64::from(observer.report(&delivery, &report).is_ok());
+            figures(&mut observer, *wall.map_or(&0, |_| now_ns));
+        }
+        let telling = observer.telling(END).unwrap();
+        prop_assert_eq!(telling.believed, believed);
+        prop_assert_eq!(telling.believed + telling.refused.all(), told.len() as u64);
+        prop_assert_eq!(figures(&mut observer, u64::MAX).taken.reports, believed);
+    }
+}
+
 /// A report that cannot be true behind the one that was just believed, and what it is called.
 fn lie(
     random: &mut fastrand::Rng,
@@ -148,7 +198,7 @@ fn lie(
     let mut lie = PacketReport { sequence, ..truth.clone() };
     let hop = WRITING[random.usize(0..3)];
     let after = |ns: u64| ArrivalTime::from_ns(wall.ns().wrapping_add(ns));
-    let refusal = match random.u8(0..12) {
+    let refusal = match random.u8(0..14) {
         0 => {
             lie.path = PathId(random.u32(9..));
             Refusal::UnplannedPath
@@ -187,6 +237,25 @@ fn lie(
                 *counter = FlowCounter::of(u64::from(counter.get()) + far);
             }
             Refusal::CounterContradiction
+        }
+        12 => {
+            // The first hop goes on, and the others would have lost so many.
+            for hop in WRITING {
+                let counter = record(&mut lie, hop).counter.as_mut().unwrap();
+                let far = if hop == 0 { 8 } else { (1 << 20) - 1 - u64::from(OVERTAKEN_MAX) };
+                *counter = FlowCounter::of(u64::from(counter.get()) + far);
+            }
+            Refusal::CounterBackwards
+        }
+        13 => {
+            // All clocks agree, and nothing is known of the flow.
+            lie.flow = FlowName(random.u64(100..));
+            let ns = if random.bool() { 11 * SECOND } else { (1 << 40) - 11 * SECOND };
+            for hop in WRITING {
+                let time = &mut record(&mut lie, hop).arrival.as_mut().unwrap().time;
+                *time = ArrivalTime::from_ns(time.ns() + ns);
+            }
+            Refusal::TimeOutsideBounds
         }
         8 => {
             let future = after(CLOCKS_APART_MAX_NS + 1 + random.u64(0..1 << 38));
@@ -272,6 +341,19 @@ fn who_does_not_end_the_path_reports_nothing_of_it() {
         let by = Delivery { device, ..*delivery };
         assert_eq!(observer.report(&by, report), Err(Refusal::ForeignReporter));
     }
+    // Nor does it when the end is silent.
+    let mut silent = report.clone();
+    silent.hops[4] = HopReport::Silent;
+    silent.sequence += 1;
+    let by = Delivery { device: DeviceId(10), ..*delivery };
+    assert_eq!(observer.report(&by, &silent), Err(Refusal::ForeignReporter));
+    // Of two that end a path each tells of the packets that came to it.
+    let mut shared = planned(PATH, END);
+    shared.hops[4].visits.push(visit(41));
+    observer.plan(shared, 0).unwrap();
+    let other = Delivery { device: DeviceId(41), ..*delivery };
+    assert_eq!(observer.report(&other, report), Err(Refusal::ForeignReporter));
+    assert_eq!(observer.report(delivery, report), Ok(()));
     let stranger = Delivery { device: DeviceId(99), ..*delivery };
     assert_eq!(observer.report(&stranger, report), Err(Refusal::UnknownNode));
     assert_eq!((observer.strangers(), observer.telling(DeviceId(99))), (1, None));
@@ -292,6 +374,11 @@ fn without_a_clock_of_ones_own_stamps_are_held_against_one_another_and_those_bef
     let shift = |stamp: &mut Stamp, ns: u64| {
         stamp.time = ArrivalTime::from_ns(stamp.time.ns() + ns);
     };
+    // Of a flow that is not known yet, one node alone.
+    let mut first = PacketReport { flow: FlowName(9), sequence: lie.sequence + 1, ..lie.clone() };
+    shift(record(&mut first, 1).arrival.as_mut().unwrap(), 60 * SECOND);
+    assert_eq!(observer.report(&delivery, &first), Err(Refusal::TimeOutsideBounds));
+    lie.sequence += 1;
     // One node alone, then all of them together, which agree with one another.
     lie.sequence += 1;
     shift(record(&mut lie, 1).arrival.as_mut().unwrap(), 60 * SECOND);
