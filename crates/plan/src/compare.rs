@@ -7,6 +7,7 @@ use crate::headers::{Header, headers};
 use crate::index::IndexedIntent;
 use crate::inventory::Inventory;
 use crate::ledger::{Ledger, PathPhase, PathRecord};
+use crate::locators;
 use crate::preview::settled;
 use crate::status::chain_status;
 use catena_model::NodeName;
@@ -100,11 +101,15 @@ fn single_legs(path: &PathRecord, outcome: &Blueprint, inventory: &Inventory) ->
             }
             let underlay = inventory.nodes.get(from).map(|facts| facts.underlay.address);
             let is_ipv6 = underlay.is_some_and(|address| address.is_ipv6());
+            let segments = locators::segments_towards(&path.hops, port).unwrap_or(1);
             let leg = ComparedLeg {
                 from: from.clone(),
                 to: send.to.clone(),
                 function: function.clone(),
-                added_bytes: path.encapsulation.added_bytes(&[], is_ipv6),
+                added_bytes: match path.encapsulation.is_segmented() {
+                    true => path.encapsulation.segmented_bytes(segments),
+                    false => path.encapsulation.added_bytes(&[], is_ipv6),
+                },
                 ports: None,
                 is_written: true,
             };

@@ -2,12 +2,13 @@
 //! that they leave or come to, and room for their headers. Knows headers' lengths; refuses to know ways in the underlay.
 
 use crate::intent::Intent;
-use crate::inventory::{Inventory, NodeFacts};
+use crate::inventory::Inventory;
 use crate::render::Rendering;
 use crate::sends::Sending;
 use catena_model::NodeName;
 use catena_model::id::PortId;
-use catena_model::program::{HopEntry, HopKind};
+use catena_model::program::HopEntry;
+use catena_model::source_route::behind;
 use std::collections::BTreeSet;
 
 /// Have the nodes that these packets leave and come to a place in the IPv6 underlay?
@@ -43,25 +44,26 @@ fn placed(inventory: &Inventory, node: &NodeName) -> Result<(), String> {
     }
 }
 
-/// Do packets of a chain's network fit the underlay with the longest header of its way?
+/// Do packets of a chain's network fit the underlay with the longest header that these packets get?
 ///
 /// # Errors
 /// How many bytes they are, and which MTU would do.
 pub(crate) fn check_lengths(
-    intent: &Intent,
-    inventory: &Inventory,
+    (intent, inventory): (&Intent, &Inventory),
     way: &Rendering,
+    sends: &BTreeSet<(PortId, Sending)>,
 ) -> Result<(), String> {
     let Some(network) = intent.networks.get(&way.destination) else { return Ok(()) };
-    let segments = segments_max(&way.hops);
+    let lengths = sends.iter().filter_map(|(port, _)| segments_towards(&way.hops, *port));
+    let Some(segments) = lengths.max() else { return Ok(()) };
     let nodes = way.hops.iter().flat_map(|hop| &hop.instances).map(|one| &one.node);
-    let least =
-        nodes.filter_map(|node| inventory.facts(node)).min_by_key(|facts| facts.underlay.mtu);
-    let Some(NodeFacts { underlay, .. }) = least else { return Ok(()) };
+    let origins = sends.iter().flat_map(|(_, send)| send.origins(inventory.nodes.keys()));
+    let facts = nodes.chain(origins).filter_map(|node| inventory.facts(node));
+    let Some(carries) = facts.map(|facts| facts.underlay.mtu).min() else { return Ok(()) };
     // Of a frame that is carried whole, its Ethernet header too.
     let added = way.encapsulation.segmented_bytes(segments);
-    let (tenants, carries) = (usize::from(network.mtu), usize::from(underlay.mtu));
-    if segments == 0 || tenants + added <= carries {
+    let (tenants, carries) = (usize::from(network.mtu), usize::from(carries));
+    if tenants + added <= carries {
         return Ok(());
     }
     Err(format!(
@@ -74,21 +76,20 @@ pub(crate) fn check_lengths(
     ))
 }
 
-/// The most segments of a header on the way: nodes of hops that follow one another, wherever packets enter.
-fn segments_max(hops: &[HopEntry]) -> usize {
-    let through = hops.iter().filter(|hop| hop.kind == HopKind::Through);
-    let nodes = through.map(|hop| {
-        let nodes: BTreeSet<&NodeName> = hop.instances.iter().map(|one| &one.node).collect();
-        nodes
-    });
-    let mut last = BTreeSet::new();
-    let mut segments = 0;
-    for here in nodes {
+/// The most segments of a header to the function behind a port: of this node, and of those of the functions behind
+/// that are on another than the one before. None: no function is there.
+pub(crate) fn segments_towards(hops: &[HopEntry], port: PortId) -> Option<usize> {
+    let is_it = |hop: &HopEntry| hop.instances.iter().any(|one| one.ingress == port);
+    let place = hops.iter().position(is_it)?;
+    let nodes = |place: usize| -> BTreeSet<&NodeName> {
+        hops.get(place).into_iter().flat_map(|hop| &hop.instances).map(|one| &one.node).collect()
+    };
+    let (mut last, mut segments) = (nodes(place), 1);
+    for next in behind(hops, place) {
+        let here = nodes(next);
         // Where both are on one node, and on no other, they are one segment.
-        if here.len() > 1 || last != here {
-            segments += 1;
-        }
+        segments += usize::from(here.len() > 1 || last != here);
         last = here;
     }
-    segments
+    Some(segments)
 }

@@ -185,8 +185,9 @@ pub(crate) fn render_routed(
     let ways = render(intent, inventory, graphs, chain)?;
     if chain.encapsulation.is_segmented() {
         for way in &ways {
-            locators::check_lengths(intent, inventory, way)?;
-            locators::check(inventory, &sends(&way.hops, &Starts::of_rules(&way.rules)))?;
+            let sends = sends(&way.hops, &Starts::of_rules(&way.rules));
+            locators::check(inventory, &sends)?;
+            locators::check_lengths((intent, inventory), way, &sends)?;
         }
         for (_, path) in ledger.current(chain.id) {
             locators::check(inventory, &path.steps())?;

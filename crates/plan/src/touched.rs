@@ -63,7 +63,10 @@ impl Looked {
         let versions = |hosts: &BTreeMap<NodeName, NodeFacts>,
                         switches: &BTreeMap<_, NodeFacts>| {
             let all = hosts.values().chain(switches.values());
-            all.map(|facts| (facts.protocol, facts.is_edge, facts.segments)).collect::<Vec<_>>()
+            let what = |facts: &NodeFacts| {
+                (facts.protocol, facts.is_edge, facts.segments, facts.underlay.mtu)
+            };
+            all.map(what).collect::<Vec<_>>()
         };
         versions(&self.nodes, &self.switches) != versions(&inventory.nodes, &inventory.switches)
     }
@@ -102,7 +105,9 @@ pub(crate) fn since(
     let ledger = &previous.ledger;
     let mut chains: BTreeSet<ChainId> = ledger.paths.waiting().collect();
     chains.extend(&ledger.unserved);
-    if looked.does_otherwise(inventory) {
+    // Networks say how long packets are.
+    let are_networks_same = keys(&looked.intent.networks, &intent.networks).is_empty();
+    if !are_networks_same || looked.does_otherwise(inventory) {
         chains.extend(by_ways(ledger, intent));
     }
     let mut ports = keys(&looked.intent.ports, &intent.ports);

@@ -466,3 +466,19 @@ fn a_chain_moves_among_encapsulations_under_a_stream_and_nothing_is_lost_doubled
     assert_eq!(["lost", "duplicated", "mixed"].map(number), [Some(0), Some(0), Some(0)]);
     assert!(update["packets_per_second"].as_f64() >= Some(5_000.0), "{update}");
 }
+
+/// The same with segments of IPv6 among them, as packets and as frames.
+#[test]
+fn a_chain_moves_among_four_families_under_a_stream_and_nothing_is_lost_doubled_or_mixed() {
+    let (more, runs) = if is_full() { ("sweep: {repeat: 3}\n", 3) } else { ("", 1) };
+    let update = &passes_with("srv6-moves.yaml", more)["update"];
+    let number = |key: &str| update[key].as_u64();
+    assert_eq!((number("changes"), number("both_versions")), (Some(40), Some(runs * 40)));
+    assert_eq!(["lost", "duplicated", "mixed"].map(number), [Some(0), Some(0), Some(0)]);
+}
+
+/// IPv4 and IPv6 inside, as packets and as whole frames.
+#[test]
+fn chains_over_segments_of_ipv6_lead_each_packet_past_each_function() {
+    passes("srv6.yaml");
+}

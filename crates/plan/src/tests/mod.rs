@@ -11,6 +11,7 @@ mod golden;
 mod graphs;
 mod headers;
 mod index;
+mod locators;
 mod losses;
 mod meetings;
 mod mtus;

@@ -4,7 +4,7 @@
 use catena_model::classifier::FieldMatch;
 use catena_model::entry::ProgramVersion;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId, SubnetId};
-use catena_model::program::Underlay;
+use catena_model::program::{Locator, SegmentPlace, Underlay};
 use catena_model::resource::{
     Attachment, Chain, ClassificationRule, Conduct, Encapsulation, FailurePolicy, FixedIp,
     Instance, InterfaceRef, IpFamily, Label, NamespaceRef, Network, Port, PortBounds,
@@ -38,6 +38,15 @@ pub(crate) const INTERNAL: u32 = 2;
 
 pub(crate) fn port_id(machine: u32, network: u32) -> PortId {
     PortId(id(3, machine * 10 + network))
+}
+
+/// The place of a node in the IPv6 underlay.
+pub(crate) fn segments(number: u32) -> SegmentPlace {
+    let number = u8::try_from(number).unwrap();
+    SegmentPlace {
+        address: format!("2001:db8::{number:x}").parse().unwrap(),
+        locator: Locator::new([0x5f, 0, 0, 0, 0, number]).unwrap(),
+    }
 }
 
 /// The step that follows, which must be that of whoever looks at everything.
@@ -96,6 +105,7 @@ impl World {
                 Underlay { address: [192, 0, 2, u8::try_from(number).unwrap()].into(), mtu: 1_500 };
             let mut facts = NodeFacts::new(underlay);
             (facts.is_connected, facts.protocol) = (true, PROTOCOL);
+            facts.segments = Some(segments(number));
             inventory.nodes.insert(node(number), facts);
         }
         let blueprint = Blueprint::resume(Ledger::default(), BTreeMap::new());

@@ -10,7 +10,7 @@ use catena_model::id::{ChainId, FunctionId, PortId, SliceId};
 use catena_model::program::SlicePolicy;
 use catena_model::slice::{Slice, SlicePlace, Teid, TeidRange, TunnelId, Vni};
 use catena_model::status::ChainState;
-use catena_model::topology::NodePlace;
+use catena_model::topology::NodeRole;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -283,7 +283,7 @@ fn what_is_written_down_of_slices_brings_back_what_nodes_run() {
         .inventory
         .nodes
         .iter()
-        .map(|(name, facts)| (name.clone(), NodePlace::host(facts.underlay)))
+        .map(|(name, facts)| (name.clone(), facts.place(NodeRole::Host)))
         .collect();
     let (number, told) = (world.blueprint.number, versions(&world.blueprint));
     let resume = |slices: &SliceBook| {

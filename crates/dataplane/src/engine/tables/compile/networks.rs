@@ -74,7 +74,12 @@ impl Following<'_> {
         let sources = Arc::new(sources.collect());
         let mut turned: BTreeSet<_> = edits.into_iter().map(|(name, ..)| name).collect();
         turned.extend(placed.into_iter().map(|(name, ..)| name));
-        turned.remove(own);
+        if turned.remove(own) {
+            // All headers over segments come from there.
+            let all = self.entries.paths.iter();
+            let segmented = all.filter(|(_, path)| path.encapsulation.is_segmented());
+            self.turned.paths.extend(segmented.map(|(id, _)| *id));
+        }
         self.next.sources = sources;
         for (id, path) in &self.entries.paths {
             let mut instances = path.hops.iter().flat_map(|hop| &hop.instances);

@@ -1,0 +1,247 @@
+//! Segments of IPv6: what stands in front of packets, what comes out of it, and what is refused by name.
+
+use crate::frames::Spec;
+use crate::rig::Rig;
+use crate::scene::{CHAINED_PORT, packet, packet_v6, with_chain};
+use crate::town::{node_segments, tunnel_end};
+use catena_dataplane::engine::TunnelKind;
+use catena_io::Offload;
+use catena_model::DropReason;
+use catena_model::program::PROXY_MAC;
+use catena_model::resource::Encapsulation;
+use catena_wire::ethernet::{self, EthernetHeader};
+use catena_wire::ipv4;
+use catena_wire::ipv6::{self, Ipv6Header};
+use catena_wire::scalar::{EtherType, IpProtocol};
+use catena_wire::srv6::{self, Locator, Sid, Srv6View};
+use std::net::Ipv6Addr;
+
+const END: u16 = 1;
+const END_DT46: u16 = 20;
+const END_DX2: u16 = 21;
+const BOTH: [Encapsulation; 2] = [Encapsulation::Srv6, Encapsulation::Srv6Ethernet];
+
+fn sid(node: usize, function: u16, hop: u16) -> Ipv6Addr {
+    Sid { locator: node_segments(node).locator, function, path: 100, hop }.address()
+}
+
+/// What S sends to the first function, on the second host, and the rig in which it did.
+fn first(by: Encapsulation, hops: &[&[&str]]) -> (Rig, Vec<u8>) {
+    let mut rig = Rig::new(with_chain(by, hops));
+    let frame = packet(&rig.town, CHAINED_PORT).frame();
+    rig.send("S", &frame);
+    let sent = rig.datagrams.remove(0).bytes;
+    rig.datagrams.clear();
+    rig.seen.clear();
+    rig.moved();
+    (rig, sent)
+}
+
+/// What the second host does with a packet of the first one's.
+fn arrives(rig: &mut Rig, bytes: &[u8]) {
+    let kind = TunnelKind::Path(Encapsulation::Srv6);
+    rig.send_datagram(1, kind, tunnel_end(0, kind), bytes);
+}
+
+#[test]
+fn a_header_names_the_nodes_of_the_way_and_says_path_and_hop() {
+    for (by, last) in BOTH.into_iter().zip([END_DT46, END_DX2]) {
+        let mut rig = Rig::new(with_chain(by, &[&["v2"], &["v4"]]));
+        let mut frame = packet(&rig.town, CHAINED_PORT).frame();
+        ipv4::set_traffic_class(&mut frame[ethernet::HEADER_BYTES..], 0xb9).unwrap();
+        rig.send("S", &frame);
+        let [one, other] = &rig.datagrams[..] else { panic!("two nodes send") };
+        assert_eq!(one.segment_bytes, None);
+        let view = Srv6View::parse(&one.bytes).unwrap();
+        let way: Vec<_> = view.routing().way().collect();
+        assert_eq!(way, [sid(1, END, 0), sid(2, last, 1)]);
+        let Ipv6Header { source, destination, hop_limit, traffic_class, payload_length, .. } =
+            *view.header();
+        assert_eq!((source, destination), (node_segments(0).address, sid(1, END, 0)));
+        assert_eq!((view.routing().segments_left(), view.routing().last_entry()), (1, 1));
+        assert_eq!(usize::from(payload_length), one.bytes.len() - ipv6::HEADER_BYTES);
+        assert_eq!(hop_limit, 63);
+        let whole = by == Encapsulation::Srv6Ethernet;
+        // What comes out of a frame could tell nobody of congestion.
+        assert_eq!(traffic_class, if whole { 0xb8 } else { 0xb9 });
+        let (inner, before) = if whole { (143, 0) } else { (4, ethernet::HEADER_BYTES) };
+        assert_eq!(view.routing().next(), IpProtocol(inner));
+        assert_eq!(view.payload(), &frame[before..]);
+        // The node in between writes what is left of the way.
+        let next = Srv6View::parse(&other.bytes).unwrap();
+        assert_eq!(next.routing().way().collect::<Vec<_>>(), [sid(2, last, 1)]);
+        assert_eq!(next.header().source, node_segments(1).address);
+        assert_eq!(next.header().flow_label, view.header().flow_label);
+        assert_eq!(next.header().hop_limit, 62);
+        let [arrived] = &rig.take("D")[..] else { panic!("it arrives") };
+        // Functions have counted its time to live down.
+        let behind = ethernet::HEADER_BYTES + ipv4::HEADER_BYTES;
+        assert_eq!(arrived[behind..], frame[behind..]);
+    }
+}
+
+#[test]
+fn functions_of_one_node_that_follow_one_another_are_one_segment() {
+    for (by, last) in BOTH.into_iter().zip([END_DT46, END_DX2]) {
+        let (rig, sent) = first(by, &[&["v2"], &["v3"], &["v4"], &["v1"]]);
+        let way: Vec<_> = Srv6View::parse(&sent).unwrap().routing().way().collect();
+        assert_eq!(way, [sid(1, END, 0), sid(2, END, 2), sid(0, last, 3)]);
+        drop(rig);
+    }
+}
+
+#[test]
+fn each_wire_packet_of_a_super_frame_says_its_own_length() {
+    for by in BOTH {
+        let mut rig = Rig::new(with_chain(by, &[&["v2"]]));
+        let spec = Spec { protocol: IpProtocol::TCP, ..packet_v6(&rig.town, CHAINED_PORT) };
+        let (frame, offload) =
+            crate::super_frames::super_frame(&Spec { payload: vec![7; 5_000], ..spec });
+        rig.send_all("S", [(frame, offload)]);
+        let sent = rig.datagrams.remove(0);
+        let size = usize::from(sent.segment_bytes.expect("a row"));
+        let rows: Vec<_> = sent.bytes.chunks(size).collect();
+        assert!(rows.len() > 2);
+        for row in rows {
+            let view = Srv6View::parse(row).unwrap();
+            assert_eq!(usize::from(view.header().payload_length), row.len() - ipv6::HEADER_BYTES);
+        }
+    }
+}
+
+#[test]
+fn what_no_segment_of_the_node_asks_for_is_refused_by_name() {
+    let (mut rig, good) = first(Encapsulation::Srv6, &[&["v2"], &["v4"]]);
+    let to = |address: Ipv6Addr| {
+        let mut bytes = good.clone();
+        ipv6::set_destination(&mut bytes, address).unwrap();
+        bytes
+    };
+    let with = |at: usize, octet: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = octet;
+        bytes
+    };
+    let foreign = Locator::new([0x5f, 0, 0, 0, 0, 9]).unwrap();
+    let own = node_segments(1).locator;
+    let sid = |locator, function, path, hop| Sid { locator, function, path, hop }.address();
+    let mut argument = sid(own, END, 100, 0).octets();
+    argument[15] = 1;
+    let routing = ipv6::HEADER_BYTES;
+    for (bytes, reason) in [
+        (to(sid(foreign, END, 100, 0)), DropReason::ForeignSegment),
+        (to(sid(own, 5, 100, 0)), DropReason::ForeignSegment),
+        (to(argument.into()), DropReason::ForeignSegment),
+        (to(sid(own, END, 101, 0)), DropReason::NoPath),
+        (to(sid(own, END, 100, 7)), DropReason::IndexExhausted),
+        (with(7, 1), DropReason::TtlExpired),
+        (with(7, 0), DropReason::TtlExpired),
+        // The next header of the routing header, its length, its type, and segments left.
+        (with(routing, 17), DropReason::UnsupportedNextProtocol),
+        (with(routing, 41), DropReason::MalformedSrv6),
+        (with(routing, 143), DropReason::NoPath),
+        (with(routing + 1, 255), DropReason::MalformedSrv6),
+        (with(routing + 2, 0), DropReason::MalformedSrv6),
+        (with(routing + 3, 9), DropReason::MalformedSrv6),
+        (good[..routing + 20].to_vec(), DropReason::MalformedSrv6),
+        (good[..20].to_vec(), DropReason::MalformedSrv6),
+    ] {
+        arrives(&mut rig, &bytes);
+        rig.assert_only_dropped("host2 tunnels", reason);
+        assert!(rig.take("v2.in").is_empty());
+    }
+    arrives(&mut rig, &good);
+    assert_eq!(rig.take("v2.in").len(), 1);
+}
+
+#[test]
+fn a_header_that_came_off_before_the_last_segment_is_not_missed() {
+    for by in BOTH {
+        let (mut rig, mut sent) = first(by, &[&["v2"]]);
+        let header = srv6::pop(&mut sent).unwrap();
+        arrives(&mut rig, &sent[header..]);
+        assert_eq!(rig.take("v2.in").len(), 1, "{by:?}");
+    }
+}
+
+#[test]
+fn what_a_link_pads_a_packet_with_goes_no_further() {
+    let (mut rig, mut sent) = first(Encapsulation::Srv6, &[&["v2"]]);
+    sent.extend([0xee; 9]);
+    arrives(&mut rig, &sent);
+    let [seen] = &rig.take("v2.in")[..] else { panic!("it arrives") };
+    assert_eq!(seen.len(), packet(&rig.town, CHAINED_PORT).frame().len());
+}
+
+#[test]
+fn a_packet_tells_of_congestion_on_its_way_if_it_can() {
+    let (mut rig, sent) = first(Encapsulation::Srv6, &[&["v2"]]);
+    let inner = Srv6View::parse(&sent).unwrap().payload_offset();
+    for (own, told) in [(0, None), (1, Some(3)), (2, Some(3)), (3, Some(3))] {
+        let mut bytes = sent.clone();
+        ipv4::set_traffic_class(&mut bytes[inner..], own).unwrap();
+        ipv6::set_traffic_class(&mut bytes, 3).unwrap();
+        arrives(&mut rig, &bytes);
+        match told {
+            None => rig.assert_only_dropped("host2 tunnels", DropReason::CongestionUntold),
+            Some(class) => {
+                let [seen] = &rig.take("v2.in")[..] else { panic!("it arrives") };
+                assert_eq!(seen[ethernet::HEADER_BYTES + 1], class);
+                rig.moved();
+            }
+        }
+    }
+}
+
+#[test]
+fn frames_without_a_plain_packet_need_to_be_carried_whole() {
+    // A priority alone, of no VLAN.
+    let tagged = |rig: &Rig| {
+        let frame = packet(&rig.town, CHAINED_PORT).frame();
+        [&frame[..12], &[0x81, 0, 0x20, 0], &frame[12..]].concat()
+    };
+    let mut rig = Rig::new(with_chain(Encapsulation::Srv6, &[&["v2"]]));
+    let frame = tagged(&rig);
+    rig.send_all("S", [(frame, Offload::default())]);
+    rig.assert_only_dropped("S", DropReason::NotPlainIp);
+    let mut rig = Rig::new(with_chain(Encapsulation::Srv6Ethernet, &[&["v2"]]));
+    let frame = tagged(&rig);
+    rig.send_all("S", [(frame.clone(), Offload::default())]);
+    let [seen] = &rig.take("v2.in")[..] else { panic!("it arrives") };
+    assert_eq!(seen[12..], frame[12..]);
+}
+
+#[test]
+fn a_frame_that_is_made_anew_is_from_the_proxy() {
+    let (mut rig, sent) = first(Encapsulation::Srv6, &[&["v2"]]);
+    arrives(&mut rig, &sent);
+    let [seen] = &rig.take("v2.in")[..] else { panic!("it arrives") };
+    let expected = EthernetHeader::untagged(rig.town.mac("v2.in"), PROXY_MAC, EtherType::IPV4);
+    let mut header = [0; ethernet::HEADER_BYTES];
+    expected.emit(&mut header).unwrap();
+    assert_eq!(seen[..ethernet::HEADER_BYTES], header);
+}
+
+#[test]
+fn a_node_without_a_place_sends_and_takes_no_packet_of_segments() {
+    for unplaced in [0, 1] {
+        let mut rig = Rig::new(with_chain(Encapsulation::Srv6, &[&["v2"]]));
+        rig.town.unplaced.insert(unplaced);
+        rig.apply();
+        rig.moved();
+        let frame = packet(&rig.town, CHAINED_PORT).frame();
+        rig.send("S", &frame);
+        rig.assert_only_dropped("S", DropReason::NoSegments);
+    }
+    let (mut rig, sent) = first(Encapsulation::Srv6, &[&["v2"]]);
+    rig.town.unplaced.insert(1);
+    rig.apply();
+    rig.moved();
+    arrives(&mut rig, &sent);
+    rig.assert_only_dropped("host2 tunnels", DropReason::NoSegments);
+    rig.town.unplaced.clear();
+    rig.apply();
+    rig.moved();
+    arrives(&mut rig, &sent);
+    assert_eq!(rig.take("v2.in").len(), 1);
+}
