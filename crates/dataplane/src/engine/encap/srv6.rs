@@ -58,10 +58,16 @@ impl Srv6 {
         let sid = Sid::read(outer.header.destination).ok();
         let is_own = |sid: &Sid| sid.locator == own.locator && is_ours(sid.function);
         let sid = sid.filter(is_own).ok_or(DropReason::ForeignSegment)?;
-        let header_bytes = match (outer.inner, self.keeps_frame) {
-            (IpProtocol::ETHERNET, true) => outer.bytes,
+        let version = packet.get(outer.bytes).map(|first| first >> 4);
+        let header_bytes = match (outer.inner, self.keeps_frame, version) {
+            (IpProtocol::ETHERNET, true, _) => outer.bytes,
             // The frame begins before the packet.
-            (IpProtocol::IPV4 | IpProtocol::IPV6, false) => outer.bytes - HEADER_BYTES,
+            (IpProtocol::IPV4, false, Some(4)) | (IpProtocol::IPV6, false, Some(6)) => {
+                outer.bytes - HEADER_BYTES
+            }
+            (IpProtocol::IPV4 | IpProtocol::IPV6, false, _) => {
+                return Err(DropReason::MalformedSrv6);
+            }
             _ => return Err(DropReason::UnsupportedNextProtocol),
         };
         let ttl = match outer.header.hop_limit {
