@@ -6,6 +6,7 @@ use crate::limits::{
     ROUTE_FUNCTIONS_MAX, ROUTE_PORTS_MAX, SLICE_PATH_IDS_FROM, SOURCE_ROUTE_SLICE_PATH_IDS_FROM,
 };
 use crate::limits::{NODE_ROUTE_IDENTITIES, RESIDUE_ROUTE_PORTS_MAX};
+use crate::place::LOCATORS_SINCE_PROTOCOL;
 use crate::topology::PortNumber;
 use catena_wire::scalar::{EtherType, MplsLabel};
 use catena_wire::source_route::native::{BYTES_WITHOUT_PORTS, PortWidth, TAG_BYTES};
@@ -95,9 +96,6 @@ pub struct Capabilities {
 
 /// Nodes of before this version of the protocol may know neither labels nor numbers of ways.
 const LABELS_AND_NUMBERS_SINCE: u32 = 9;
-
-/// Nodes of before this version of the protocol know no locators.
-pub(crate) const LOCATORS_SINCE_PROTOCOL: u32 = 17;
 
 /// Nodes of before this version of the protocol give a header with a tag no detour.
 const TAGS_SINCE: u32 = 11;

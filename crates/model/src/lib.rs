@@ -27,6 +27,7 @@ pub mod losses;
 mod merging;
 pub mod openflow;
 pub mod parallelism;
+mod place;
 pub mod placement;
 pub mod preview;
 pub mod profile;

@@ -12,6 +12,7 @@ use crate::id::{
     BlueprintNumber, ChainId, FunctionId, InstanceId, NetworkId, NodeName, PathId, PortId, RuleId,
     SliceId,
 };
+pub use crate::place::{LOCATORS_SINCE_PROTOCOL, Locator, LocatorEntry, SegmentPlace, Underlay};
 use crate::resource::{
     ContextHeader, Encapsulation, FailurePolicy, FlowField, IpFamily, Transport, TuplePattern,
 };
@@ -23,10 +24,10 @@ pub use crate::source_route::{
 };
 pub use crate::stitch::StitchEntry;
 use catena_wire::scalar::{MacAddr, PortRange, Qfi, TeidRange, TunnelId, VlanId, Vni};
-pub use catena_wire::srv6::Locator;
+
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use utoipa::ToSchema;
 
 /// The MAC with which the data plane answers ARP and neighbour discovery at a function's port for
@@ -144,22 +145,6 @@ impl NodeProgram {
     }
 }
 
-/// The node's own address on the data network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Underlay {
-    /// Source of its tunnels.
-    pub address: IpAddr,
-    /// Largest IP packet that the data network carries, in bytes.
-    pub mtu: u16,
-}
-
-impl Default for Underlay {
-    /// None yet.
-    fn default() -> Self {
-        Self { address: Ipv4Addr::UNSPECIFIED.into(), mtu: 0 }
-    }
-}
-
 /// What a node is told of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeEntry {
@@ -178,24 +163,6 @@ pub struct TunnelEntry {
     pub node: NodeName,
     /// End of the tunnels towards it.
     pub address: IpAddr,
-}
-
-/// A node's place in the IPv6 underlay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct SegmentPlace {
-    /// Source of its packets.
-    pub address: Ipv6Addr,
-    /// The prefix below which its segment identifiers are (RFC 8986 section 3.1).
-    pub locator: Locator,
-}
-
-/// A node that segments may name: this one, or another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LocatorEntry {
-    /// The node.
-    pub node: NodeName,
-    /// Its place.
-    pub place: SegmentPlace,
 }
 
 /// A tenant network.

@@ -26,6 +26,9 @@ impl TunnelKind {
         all
     };
 
+    /// Packets by segments, before it is known what is inside.
+    pub const SEGMENTS: Self = Self::Path(Encapsulation::Srv6);
+
     /// The name in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -3,8 +3,7 @@
 use crate::cables::ToldLinks;
 use catena_model::capacity::Capacity;
 use catena_model::id::{InstanceId, PortId};
-use catena_model::program::{LocatorEntry, SegmentPlace, Underlay};
-use catena_model::resource::Encapsulation;
+use catena_model::program::{LOCATORS_SINCE_PROTOCOL, LocatorEntry, SegmentPlace, Underlay};
 use catena_model::source_route::{
     EDGES_SINCE_PROTOCOL, GIVES_SINCE_PROTOCOL, PASSES_SINCE_PROTOCOL, RESTS_SINCE_PROTOCOL,
 };
@@ -93,7 +92,7 @@ impl NodeFacts {
 
     /// Does the node know where segments lead?
     pub(crate) const fn knows_locators(&self) -> bool {
-        self.protocol >= Encapsulation::Srv6.capabilities().since_protocol
+        self.protocol >= LOCATORS_SINCE_PROTOCOL
     }
 
     /// What must be known of the node while it is away.

@@ -1,5 +1,5 @@
 //! Whether a chain over segments of IPv6 has all that its packets need: a place in the IPv6 underlay for every node
-//! that they leave or come to, and room for their headers. Knows headers' lengths; refuses to know ways in the underlay.
+//! that they leave or come to, and room for their headers. Refuses to know ways in the underlay.
 
 use crate::intent::Intent;
 use crate::inventory::Inventory;

@@ -10,6 +10,7 @@ pub mod frame;
 pub mod offers;
 pub mod session;
 pub mod setup;
+mod told_place;
 
 /// The generated messages; their documentation is in `proto/catena.proto`.
 #[allow(missing_docs, clippy::all, unreachable_pub)]

@@ -11,9 +11,9 @@ use crate::message::{
     self, Answer, Delta, FlowsAsked, FromAgent, Hello, InstanceStates, LinkStates, PortStates,
     ProgramResult, Question, Role, ToAgent, Welcome, from_agent, to_agent,
 };
+pub use crate::told_place::ToldPlace;
 use catena_model::capacity::{CORE_MILLI, Capacity};
 use catena_model::entry::{Program, ProgramVersion};
-use catena_model::program::SegmentPlace;
 use catena_model::topology::NodeRole;
 use catena_model::{BlueprintNumber, NodeName};
 use std::collections::VecDeque;
@@ -313,23 +313,6 @@ impl ProgramGate {
         }
         self.newest = number;
         Ok(())
-    }
-}
-
-/// Where a node says that it is.
-#[derive(Clone, Debug)]
-pub struct ToldPlace {
-    /// Its address on the data network.
-    pub address: String,
-    /// The MTU of that, in bytes.
-    pub mtu: u32,
-    /// Its place in the IPv6 underlay, if it has one.
-    pub segments: Option<SegmentPlace>,
-}
-
-impl From<(String, u32)> for ToldPlace {
-    fn from((address, mtu): (String, u32)) -> Self {
-        Self { address, mtu, segments: None }
     }
 }
 

@@ -10,7 +10,6 @@ use catena_io::{
 use catena_model::DropReason;
 use catena_model::account::Volume;
 use catena_model::program::{Locator, SegmentPlace};
-use catena_model::resource::Encapsulation;
 use catena_wire::ipv6::Ipv6Header;
 use catena_wire::scalar::IpProtocol;
 
@@ -18,9 +17,6 @@ use catena_wire::scalar::IpProtocol;
 /// before the last (RFC 8986 section 4.16.1).
 const NEXT_HEADERS: [u8; 4] =
     [IpProtocol::ROUTING.0, IpProtocol::IPV4.0, IpProtocol::IPV6.0, IpProtocol::ETHERNET.0];
-
-/// What packets by segments are told of as, before it is known what is inside.
-const KIND: TunnelKind = TunnelKind::Path(Encapsulation::Srv6);
 
 /// The sockets, and what they are for.
 pub(super) struct SegmentSockets {
@@ -73,7 +69,11 @@ impl SegmentSockets {
         for buffer in taken.drain(..) {
             match Ipv6Header::parse(buffer.bytes()) {
                 Ok((header, _)) => {
-                    input.push(Packet::from_tunnel(KIND, header.source.into(), buffer));
+                    input.push(Packet::from_tunnel(
+                        TunnelKind::SEGMENTS,
+                        header.source.into(),
+                        buffer,
+                    ));
                 }
                 Err(_) => {
                     let bytes = buffer.len() as u64;
@@ -99,7 +99,8 @@ impl SegmentSockets {
 
     /// The kernel kept no sender of these packets, or none that can be read.
     fn note_lost(&self, engine: &mut Engine, reason: DropReason, (packets, bytes): (u64, u64)) {
-        let origin = Origin::Tunnel { kind: KIND, source: self.place.address.into() };
+        let origin =
+            Origin::Tunnel { kind: TunnelKind::SEGMENTS, source: self.place.address.into() };
         engine.note_received_lost(origin, reason, packets, bytes);
     }
 

@@ -20,6 +20,7 @@ mod native;
 mod observed;
 mod origins;
 mod packing;
+mod places;
 mod plans;
 mod quotas;
 mod recorded_client;

@@ -22,6 +22,7 @@ mod source_route;
 mod sr_mpls;
 mod srv6;
 mod template;
+mod under;
 
 pub(crate) use carried::{Carried, CarriedRef};
 pub(crate) use context::Written;
@@ -33,6 +34,7 @@ pub(crate) use rest::{go_on, taken};
 pub(crate) use source_route::RouteHeader;
 pub(crate) use srv6::{Segment, SegmentsHeader, carrier};
 pub(crate) use template::Template;
+pub(crate) use under::{under_route, under_tunnel};
 
 use crate::engine::packet::trim_front;
 use catena_io::Buffer;
@@ -41,7 +43,6 @@ use catena_model::limits::NSH_CONTEXT_BYTES_MAX;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
 use catena_wire::ethernet::{self, ADDRESSES_BYTES};
-use catena_wire::frame::FrameView;
 use catena_wire::ipv6;
 use catena_wire::nsh::{ContextHeaders, NshHeader, UserContext};
 use catena_wire::scalar::EtherType;
@@ -51,7 +52,7 @@ use catena_wire::source_route::{self as wire_route, Profile, native};
 use template::HeaderWord;
 
 /// Bytes of the longest header that an encapsulation puts before what is behind it.
-pub(crate) const HEADER_BYTES_MAX: usize = 416;
+pub(crate) const HEADER_BYTES_MAX: usize = 304;
 // An Ethernet header is longer than that of VXLAN-GPE.
 const _: () = assert!(
     ethernet::HEADER_BYTES + NshHeader::LEN_WITHOUT_METADATA + NSH_CONTEXT_BYTES_MAX
@@ -544,31 +545,6 @@ pub(crate) fn strip(
     let located = &mut Ok(Located { position, header_bytes: header_bytes.into() });
     of(encapsulation).pop(side, &mut std::iter::once(Headed { buffer, located: &mut *located }));
     located.is_ok()
-}
-
-/// What reads as the frame under a source route, and what it shows. Where the addresses of the frame are not
-/// kept, it is the packet alone. For who only looks.
-pub(crate) fn under_route(bytes: &[u8]) -> Option<(&[u8], FrameView)> {
-    let encapsulation = on_link(bytes)?;
-    if encapsulation.capabilities().keeps_frame {
-        let inner = bytes.get(of(encapsulation).header_bytes(HeaderSide::Tunnel, bytes)?..)?;
-        return Some((inner, FrameView::parse(inner).ok()?));
-    }
-    let packet = bytes.get(marked::packet_offset(bytes)?..)?;
-    let ether_type = wire_route::ip_ether_type(packet).ok()?;
-    Some((packet, FrameView::parse_packet(packet, ether_type).ok()?))
-}
-
-/// What reads as the frame that a tunnel of this kind carries, and what it shows. Where the frame itself is not
-/// carried, it is the packet alone. For who only looks.
-pub(crate) fn under_tunnel(by: Encapsulation, bytes: &[u8]) -> Option<(&[u8], FrameView)> {
-    let encapsulation = carrier(by, bytes);
-    if let Some(before) = of(encapsulation).header_bytes(HeaderSide::Tunnel, bytes) {
-        let inner = bytes.get(before..)?;
-        return Some((inner, FrameView::parse(inner).ok()?));
-    }
-    let (packet, ether_type) = srv6::packet_under(bytes)?;
-    Some((packet, FrameView::parse_packet(packet, ether_type).ok()?))
 }
 
 /// The position of a packet that a classifier sends into a path: with the metadata that the path

@@ -19,8 +19,8 @@ use catena_wire::ipv6::{self, Ipv6Header};
 use catena_wire::scalar::{EtherType, FlowLabel, IpProtocol};
 use catena_wire::source_route;
 use catena_wire::srv6::{
-    self, Decapsulation, Encaps, FIXED_BYTES, Inner, Locator, SEGMENT_BYTES, SegmentFlags, Sid,
-    Srv6Error, Srv6View,
+    self, Decapsulation, Encaps, FIXED_BYTES, Inner, Locator, SEGMENT_BYTES, SegmentFlags,
+    SegmentRoutingView, Sid, Srv6Error, Srv6View,
 };
 use std::net::Ipv6Addr;
 
@@ -149,7 +149,7 @@ impl PathEncap for Srv6 {
         let layer = HeaderLayer::Segments {
             destination,
             way: routing.map_or_else(|| vec![destination], |routing| routing.way().collect()),
-            left: routing.map_or(0, |routing| routing.segments_left()),
+            left: routing.map_or(0, SegmentRoutingView::segments_left),
             hop_limit,
             path: sid.map(|sid| sid.path),
             hop: sid.map(|sid| sid.hop),

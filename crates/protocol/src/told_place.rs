@@ -1,0 +1,20 @@
+//! Where a node says that it is, in its agent's first word.
+
+use catena_model::program::SegmentPlace;
+
+/// Where a node says that it is.
+#[derive(Clone, Debug)]
+pub struct ToldPlace {
+    /// Its address on the data network.
+    pub address: String,
+    /// The MTU of that, in bytes.
+    pub mtu: u32,
+    /// Its place in the IPv6 underlay, if it has one.
+    pub segments: Option<SegmentPlace>,
+}
+
+impl From<(String, u32)> for ToldPlace {
+    fn from((address, mtu): (String, u32)) -> Self {
+        Self { address, mtu, segments: None }
+    }
+}
