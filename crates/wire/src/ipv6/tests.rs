@@ -49,13 +49,15 @@ fn construct() {
     let mut bytes = vec![0xa5; plain().len()];
     let (traffic_class, destination) = (!plain_header().traffic_class, Ipv6Addr::LOCALHOST);
     let (payload_length, hop_limit) = (0, 0);
-    Ipv6Header { traffic_class, payload_length, hop_limit, destination, ..plain_header() }
-        .emit(&mut bytes)
-        .unwrap();
+    let flow_label = FlowLabel::from_low_bits(!plain_header().flow_label.get());
+    let other =
+        Ipv6Header { traffic_class, payload_length, hop_limit, destination, ..plain_header() };
+    Ipv6Header { flow_label, ..other }.emit(&mut bytes).unwrap();
     set_payload_length(&mut bytes, 3).unwrap();
     set_hop_limit(&mut bytes, 255).unwrap();
     set_destination(&mut bytes, plain_header().destination).unwrap();
     set_traffic_class(&mut bytes, plain_header().traffic_class).unwrap();
+    set_flow_label(&mut bytes, plain_header().flow_label).unwrap();
     bytes[40..].copy_from_slice(&[1, 2, 3]);
     assert_eq!(bytes, plain());
 }

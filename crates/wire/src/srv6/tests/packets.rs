@@ -364,3 +364,33 @@ proptest! {
         assert_means(&SegmentRoutingView::parse(&bytes).unwrap().0, &header);
     }
 }
+
+#[test]
+fn what_is_carried_is_read_in_passing_and_replaced_without_a_trace() {
+    let way = way();
+    for (inner, other) in [
+        (Inner::Ipv4, IpProtocol::IPV6),
+        (Inner::Ipv6, IpProtocol::ETHERNET),
+        (Inner::Ethernet, IpProtocol::IPV4),
+    ] {
+        let good = packet(&Encaps { inner, ..encapsulation(&way) }, &[7; 20]);
+        assert_eq!(carried_protocol(&good), Some(inner.protocol()));
+        let mut changed = good.clone();
+        set_carried_protocol(&mut changed, other).unwrap();
+        assert_eq!(carried_protocol(&changed), Some(other));
+        set_carried_protocol(&mut changed, inner.protocol()).unwrap();
+        assert_eq!(changed, good);
+        // Of a packet without a routing header it is what follows the first.
+        let bare =
+            packet(&Encaps { inner, is_reduced: true, ..encapsulation(&way[..1]) }, &[7; 20]);
+        assert_eq!(carried_protocol(&bare), Some(inner.protocol()));
+        let refused = set_carried_protocol(&mut bare.clone(), other);
+        assert_eq!(refused, Err(Srv6Error::NextHeader(inner.protocol())));
+    }
+    let good = packet(&encapsulation(&way), &[]);
+    for cut in 0..=ipv6::HEADER_BYTES {
+        assert_eq!(carried_protocol(&good[..cut]), None, "{cut}");
+        let refused = set_carried_protocol(&mut good[..cut].to_vec(), IpProtocol::IPV6);
+        assert!(matches!(refused, Err(Srv6Error::Truncated { .. })), "{cut}");
+    }
+}
