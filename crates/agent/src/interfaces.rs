@@ -158,7 +158,6 @@ impl Interfaces {
             holdings: Holdings::default(),
             with_other_checksums: BTreeSet::new(),
         };
-        tokio::spawn(crate::locator::keep(node.clone(), config.segments));
         tokio::spawn(desk.carry_out(queue));
         let role = config.role;
         Ok(Self { node, orders, missed, fast_path, wants_fast_path, role, underlay })
@@ -204,6 +203,11 @@ impl Interfaces {
             Ok(fast_path) => self.fast_path.set(fast_path).unwrap_or_default(),
             Err(error) => tracing::warn!("every packet is decided one by one: {error}"),
         }
+    }
+
+    /// Keeps this node's locator, and looks for the ways to those of others.
+    pub(crate) fn keep_locator(&self, own: &NodeName, programmed: watch::Receiver<Links>) {
+        tokio::spawn(crate::locator::keep(self.node.clone(), own.clone(), programmed));
     }
 
     /// Follows the links between nodes.

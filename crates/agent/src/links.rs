@@ -1,11 +1,11 @@
 //! What the program says of the node's links: which number each has, and the key by which nodes know each
-//! other. Refuses to know what is at their other ends.
+//! other; and of where segments lead. Refuses to know what is at their other ends.
 
 use crate::ports::PortEdit;
 use catena_model::discovery::DiscoveryKey;
 use catena_model::entry::Change;
-use catena_model::id::{NetworkId, PortId};
-use catena_model::program::{PortEntry, PortRole};
+use catena_model::id::{NetworkId, NodeName, PortId};
+use catena_model::program::{Locator, PortEntry, PortRole};
 use catena_model::resource::{Attachment, InterfaceRef};
 use catena_model::topology::PortNumber;
 use catena_wire::scalar::MacAddr;
@@ -18,11 +18,16 @@ use uuid::Uuid;
 pub(crate) struct Links {
     key: Option<DiscoveryKey>,
     interfaces: BTreeMap<PortNumber, String>,
+    /// The locators of nodes, this one's among them.
+    locators: BTreeMap<NodeName, Locator>,
+    /// A program has said all that.
+    is_told: bool,
 }
 
 impl Links {
     /// Takes what differs from the program before.
     pub(crate) fn edit(&mut self, changes: &[Change]) {
+        self.is_told = true;
         for change in changes {
             match change {
                 Change::Node((), edit) => self.key = edit.entry().and_then(|own| own.discovery_key),
@@ -32,9 +37,25 @@ impl Links {
                         None => self.interfaces.remove(number),
                     };
                 }
+                Change::Locator(node, edit) => {
+                    match edit.entry() {
+                        Some(entry) => self.locators.insert(node.clone(), entry.place.locator),
+                        None => self.locators.remove(node),
+                    };
+                }
                 _ => {}
             }
         }
+    }
+
+    /// Has a program said what is here?
+    pub(crate) fn is_told(&self) -> bool {
+        self.is_told
+    }
+
+    /// The locators of nodes, this one's among them.
+    pub(crate) fn locators(&self) -> impl Iterator<Item = (&NodeName, Locator)> {
+        self.locators.iter().map(|(node, locator)| (node, *locator))
     }
 
     /// What becomes of them as ports of the data plane.

@@ -1,42 +1,85 @@
 //! The node's locator: keeps what segments lead to it away from the host's stack, which knows nothing of it and would
-//! answer. Refuses to know what takes such packets.
+//! answer; and looks whether there are ways to the locators of others. Refuses to know what takes such packets.
+//!
+//! What the program in force says is claimed, and not what an operator has asked for: a locator that the controller
+//! refuses may be another's, and what the data plane still takes must not come to the host as well.
 
+use crate::links::Links;
 use catena_kernel::KernelError;
 use catena_kernel::netlink::Netlink;
-use catena_model::program::{Locator, SegmentPlace};
+use catena_model::NodeName;
+use catena_model::program::Locator;
 use std::net::Ipv6Addr;
 use std::time::Duration;
+use tokio::sync::watch;
 
-/// How often it is looked whether the claim is there still: interfaces that come and go may take routes along.
-const CLAIM_RETRY: Duration = Duration::from_secs(5);
+/// How often it is looked whether the claim, and the ways, are there still: interfaces that come and go take routes
+/// along.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
-/// Claims the locator of this place, and none that the node had before.
-pub(crate) async fn keep(node: Netlink, place: Option<SegmentPlace>) {
-    let own = place.map(|place| (place.locator.address(), Locator::BITS));
-    let mut warned = String::new();
-    loop {
-        match claim(&node, own).await {
-            Ok(()) => warned.clear(),
-            Err(error) if error.to_string() != warned => {
-                warned = error.to_string();
-                tracing::warn!("packets of segments may come to the host's stack, too: {warned}");
-            }
-            Err(_) => {}
+/// Claims this node's locator as long as the program has it, and none that it had before; says which locators of others
+/// no route leads to.
+pub(crate) async fn keep(node: Netlink, name: NodeName, programmed: watch::Receiver<Links>) {
+    let mut told = [String::new(), String::new()];
+    // Whoever writes it down may be gone.
+    while programmed.has_changed().is_ok() {
+        let links = programmed.borrow().clone();
+        if links.is_told() {
+            let own = links.locators().find(|(node, _)| **node == name).map(|(_, locator)| locator);
+            let trouble = claim(&node, own).await.err().map(|error| {
+                format!("packets of segments may come to the host's stack, too: {error}")
+            });
+            tell(&mut told[0], trouble);
+            let trouble = match own {
+                Some(own) => without_way(&node, own, &links).await,
+                None => None,
+            };
+            tell(&mut told[1], trouble);
         }
-        if own.is_none() {
-            return;
-        }
-        tokio::time::sleep(CLAIM_RETRY).await;
+        tokio::time::sleep(LOOK_PAUSE).await;
     }
 }
 
-async fn claim(node: &Netlink, own: Option<(Ipv6Addr, u8)>) -> Result<(), KernelError> {
+/// Warns of a trouble that was not told last.
+fn tell(told: &mut String, trouble: Option<String>) {
+    let trouble = trouble.unwrap_or_default();
+    if trouble != *told && !trouble.is_empty() {
+        tracing::warn!("{trouble}");
+    }
+    *told = trouble;
+}
+
+async fn claim(node: &Netlink, own: Option<Locator>) -> Result<(), KernelError> {
+    let own: Option<(Ipv6Addr, u8)> = own.map(|own| (own.address(), Locator::BITS));
     let former = node.claimed_prefixes().await?;
+    let is_claimed = own.is_some_and(|own| former.contains(&own));
     for prefix in former.into_iter().filter(|prefix| Some(*prefix) != own) {
         node.release_prefix(prefix).await?;
     }
-    match own {
+    match own.filter(|_| !is_claimed) {
         Some(own) => node.claim_prefix(own).await,
         None => Ok(()),
     }
+}
+
+/// What to say of other nodes to whose locators no route leads.
+async fn without_way(node: &Netlink, own: Locator, links: &Links) -> Option<String> {
+    let mut nodes = Vec::new();
+    for (name, locator) in links.locators().filter(|(_, locator)| *locator != own) {
+        match node.way_to(locator.address().into()).await {
+            Ok(Some(_)) => {}
+            Ok(None) => nodes.push(format!("node '{name}' ({locator})")),
+            Err(error) => {
+                return Some(format!(
+                    "ways to segments of other nodes are not looked for: {error}"
+                ));
+            }
+        }
+    }
+    (!nodes.is_empty()).then(|| {
+        format!(
+            "no route leads to segments of {}: packets for them end here; add a route to each locator",
+            nodes.join(", ")
+        )
+    })
 }

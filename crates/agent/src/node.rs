@@ -157,6 +157,7 @@ impl Node {
         let mut link_changes = self.interfaces.watch();
         let mut punt_device = self.interfaces.follow_punt_device();
         let mut links = self.follow_links();
+        self.interfaces.keep_locator(&self.config.node, self.programmed.subscribe());
         loop {
             self.advance();
             let retries = [self.ports.next_retry(), self.offers.next_due()];

@@ -409,6 +409,21 @@ fn listener(text: &str) -> Result<ListenerSource, Failure> {
     Ok(ListenerSource::Bound(TcpListener::from(socket)))
 }
 
+/// A node's place in the IPv6 underlay, if it is to have one.
+fn segments(
+    address: Option<Ipv6Addr>,
+    locator: Option<Locator>,
+) -> Result<Option<SegmentPlace>, Failure> {
+    let place = address.zip(locator).map(|(address, locator)| SegmentPlace { address, locator });
+    match place.filter(|place| place.locator.contains(place.address)) {
+        None => Ok(place),
+        Some(SegmentPlace { address, locator }) => Err(Failure::usage(format!(
+            "--underlay6 {address} is below --locator {locator}, whose packets never come to the host: give an address \
+             outside of it"
+        ))),
+    }
+}
+
 pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
     arguments.staff.check()?;
     if arguments.staff.workers > NonZeroUsize::MIN && !arguments.no_fastpath {
@@ -417,6 +432,7 @@ pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
             arguments.staff.workers
         )));
     }
+    let segments = segments(arguments.underlay6, arguments.locator)?;
     let own = std::env::current_exe()?;
     let mut command: Vec<OsString> = vec![own.into(), "dataplane".into(), "--node".into()];
     command.extend([
@@ -453,10 +469,7 @@ pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
             key: arguments.tls.join("node.key"),
         },
         underlay_address: arguments.underlay,
-        segments: arguments
-            .underlay6
-            .zip(arguments.locator)
-            .map(|(address, locator)| SegmentPlace { address, locator }),
+        segments,
         underlay_devices: arguments.underlay_devices,
         underlay_mtu: arguments.underlay_mtu,
         dataplane: DataplanePaths { command, control_socket: control_socket(&arguments.state) },

@@ -91,7 +91,7 @@ drop_reasons! {
     NoSegmentRoute "no_segment_route" "The node's host has no route to the next segment.",
     SegmentsUnfit "segments_unfit" "The path leads to more nodes than a header of segments holds.",
     RouteUnfit "route_unfit" "The way to the packet's function has more ports than a header of its profile holds.",
-    NotPlainIp "not_plain_ip" "The source route of this profile carries IP packets without a VLAN tag alone, and the frame is another.",
+    NotPlainIp "not_plain_ip" "What carries its path takes IP packets without a VLAN tag alone, and the frame is another.",
     NoPath "no_path" "The path identifier is not in the program of this node.",
     IndexExhausted "index_exhausted" "The service index points behind the end of its path.",
     ContextTooLong "context_too_long" "The chain header carries more metadata than is passed on.",

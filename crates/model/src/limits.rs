@@ -210,7 +210,7 @@ limits! {
     NODE_ROUTE_IDENTITIES: usize = 2, "polynomials",
         "What a node divides numbers of ways by in polka, one for each pass; there are 4,080, so nodes with links beyond the 2,040th have none.";
     SEGMENTS_MAX: usize = 16, "segments",
-        "Segments of one SRv6 header: nodes that a path leads to one after the other; the header has 312 bytes then.";
+        "Segments of one SRv6 header, which has 304 bytes then: nodes that follow one another on a path; where there are more, the last of them writes the next header.";
     SETUP_IDLE_MS: u32 = 60_000, "milliseconds",
         "A pause after which a flow of a chain with reactive set-up is asked for again.";
     SETUP_FLOW_PACKETS_MAX: usize = 16, "packets",

@@ -191,13 +191,21 @@ fn check_kept(intent: &Intent, chain: &Chain) -> Result<(), PlanError> {
     if chain.encapsulation.capabilities().keeps_frame || chain.is_symmetric {
         return Ok(());
     }
-    let mut functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));
-    let chooses = |function: &&ServiceFunction| {
-        function.instances.len() > 1 && function.balance.contains(&FlowField::EthDst)
+    let functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));
+    // Of a header that is left out neither address is kept.
+    let has_source = !chain.encapsulation.is_segmented();
+    let is_lost = |field: &FlowField| match field {
+        FlowField::EthDst => true,
+        FlowField::EthSrc => !has_source,
+        _ => false,
     };
-    functions.find(chooses).map_or(Ok(()), |function| {
-        let (chain, carried) = (chain.name(), chain.encapsulation);
-        Err(PlanError::LostField { chain, carried: carried.name(), function: function.name() })
+    let lost = functions.filter(|function| function.instances.len() > 1).find_map(|function| {
+        function.balance.iter().find(|field| is_lost(field)).map(|field| (function, field))
+    });
+    lost.map_or(Ok(()), |(function, field)| {
+        let (chain, carried) = (chain.name(), chain.encapsulation.name());
+        let field = if *field == FlowField::EthSrc { "eth_src" } else { "eth_dst" };
+        Err(PlanError::LostField { chain, carried, field, function: function.name() })
     })
 }
 

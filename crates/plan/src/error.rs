@@ -154,15 +154,16 @@ pub enum PlanError {
     },
     /// Nodes would choose instances by what the header does not keep.
     #[error(
-        "chain '{chain}' is carried by {carried}, which does not keep the destination MAC that function \
-         '{function}' chooses among its instances by; take eth_dst out of its fields, or give the chain another \
-         encapsulation"
+        "chain '{chain}' is carried by {carried}, which does not keep the MAC that function '{function}' chooses among \
+         its instances by; take {field} out of its fields, or give the chain another encapsulation"
     )]
     LostField {
         /// The chain.
         chain: String,
         /// Its encapsulation.
         carried: &'static str,
+        /// The field.
+        field: &'static str,
         /// The function.
         function: String,
     },

@@ -7,11 +7,12 @@ use crate::render::Rendering;
 use crate::sends::Sending;
 use catena_model::NodeName;
 use catena_model::id::PortId;
-use catena_model::program::HopEntry;
+use catena_model::program::{HopEntry, RulePlace};
 use catena_model::source_route::behind;
 use std::collections::BTreeSet;
 
-/// Have the nodes that these packets leave and come to a place in the IPv6 underlay?
+/// Have the nodes that these packets leave and come to a place in the IPv6 underlay? Where they may leave any host,
+/// each answers for its own: who has no place ends them by name.
 ///
 /// # Errors
 /// Which has none, and what to do.
@@ -20,11 +21,7 @@ pub(crate) fn check(
     sends: &BTreeSet<(PortId, Sending)>,
 ) -> Result<(), String> {
     for (_, send) in sends {
-        let mut nodes = send.origins(inventory.nodes.keys());
-        if nodes.is_empty() {
-            continue;
-        }
-        nodes.push(&send.to);
+        let nodes = send.from.iter().chain([&send.to]);
         nodes.into_iter().try_for_each(|node| placed(inventory, node))?;
     }
     Ok(())
@@ -53,7 +50,15 @@ pub(crate) fn check_lengths(
     way: &Rendering,
     sends: &BTreeSet<(PortId, Sending)>,
 ) -> Result<(), String> {
-    let Some(network) = intent.networks.get(&way.destination) else { return Ok(()) };
+    let ports = way.hops.iter().flat_map(|hop| &hop.instances);
+    let ports = ports.flat_map(|one| [one.ingress, one.egress]);
+    let entered = way.rules.iter().filter_map(|placed| match placed.rule.matches.place {
+        RulePlace::Port(port) => Some(port),
+        _ => None,
+    });
+    let networks = ports.chain(entered).filter_map(|port| Some(intent.ports.get(&port)?.network));
+    let networks = networks.chain([way.destination]).filter_map(|id| intent.networks.get(&id));
+    let Some(network) = networks.max_by_key(|network| network.mtu) else { return Ok(()) };
     let lengths = sends.iter().filter_map(|(port, _)| segments_towards(&way.hops, *port));
     let Some(segments) = lengths.max() else { return Ok(()) };
     let nodes = way.hops.iter().flat_map(|hop| &hop.instances).map(|one| &one.node);

@@ -189,9 +189,6 @@ pub(crate) fn render_routed(
             locators::check(inventory, &sends)?;
             locators::check_lengths((intent, inventory), way, &sends)?;
         }
-        for (_, path) in ledger.current(chain.id) {
-            locators::check(inventory, &path.steps())?;
-        }
     }
     if chain.encapsulation.is_source_route() {
         let encapsulation = chain.encapsulation;

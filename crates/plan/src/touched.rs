@@ -10,7 +10,7 @@ use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::Ledger;
 use crate::slices::{Places, SliceBook, Users};
 use catena_model::NodeName;
-use catena_model::id::{ChainId, PortId};
+use catena_model::id::{ChainId, NetworkId, PortId};
 use catena_model::resource::Encapsulation;
 use imbl::ordset::DiffItem;
 use std::collections::{BTreeMap, BTreeSet};
@@ -105,10 +105,17 @@ pub(crate) fn since(
     let ledger = &previous.ledger;
     let mut chains: BTreeSet<ChainId> = ledger.paths.waiting().collect();
     chains.extend(&ledger.unserved);
-    // Networks say how long packets are.
-    let are_networks_same = keys(&looked.intent.networks, &intent.networks).is_empty();
-    if !are_networks_same || looked.does_otherwise(inventory) {
+    if looked.does_otherwise(inventory) {
         chains.extend(by_ways(ledger, intent));
+    }
+    // Networks say how long packets are.
+    let is_longer = |network: &NetworkId| {
+        let [former, now] = [&looked.intent, intent].map(|all| all.networks.get(network));
+        former.zip(now).is_some_and(|(former, now)| former.mtu != now.mtu)
+    };
+    if keys(&looked.intent.networks, &intent.networks).iter().any(is_longer) {
+        let segmented = intent.chains.values().filter(|chain| chain.encapsulation.is_segmented());
+        chains.extend(segmented.map(|chain| chain.id));
     }
     let mut ports = keys(&looked.intent.ports, &intent.ports);
     ports.extend(bound(looked, inventory));

@@ -38,13 +38,14 @@ pub fn deltas(node: &NodeName, base: &Program, to: &Program) -> Vec<message::Del
 }
 
 /// How what an agent must know of a program differs from another, as edits one behind the other: ports, what
-/// the port numbers of source routes stand for, and the node itself.
+/// the port numbers of source routes stand for, where nodes are in the IPv6 underlay, and the node itself.
 #[must_use]
 pub fn agent_edits(former: &Entries, now: &Entries) -> Vec<u8> {
     let known = |of: &Entries| Entries {
         node: of.node.clone(),
         ports: of.ports.clone(),
         exits: of.exits.clone(),
+        locators: of.locators.clone(),
         ..Entries::default()
     };
     known(now).changes_since(&known(former)).flat_map(|change| change.bytes()).collect()

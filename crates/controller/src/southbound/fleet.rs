@@ -172,13 +172,18 @@ impl Fleet {
     ) -> Result<(), Taken> {
         let mut nodes = self.lock();
         for (other, peer) in nodes.iter().filter(|(other, _)| *other != node) {
-            let both = segments.zip(peer.segments);
-            let what = if peer.underlay == Some(address) {
+            let theirs = [peer.underlay, peer.segments.map(|place| place.address.into())];
+            let is_theirs = |own: &IpAddr| theirs.contains(&Some(*own));
+            let locator = segments.map(|own| own.locator);
+            let locator =
+                locator.filter(|own| peer.segments.is_some_and(|its| its.locator == *own));
+            let segment_address = segments.map(|own| own.address.into());
+            let what = if is_theirs(&address) {
                 format!("the address {address} on the data network")
-            } else if let Some((own, _)) = both.filter(|(own, its)| own.address == its.address) {
-                format!("the address {} in the IPv6 underlay", own.address)
-            } else if let Some((own, _)) = both.filter(|(own, its)| own.locator == its.locator) {
-                format!("the locator {}", own.locator)
+            } else if let Some(own) = segment_address.filter(is_theirs) {
+                format!("the address {own} in the IPv6 underlay")
+            } else if let Some(own) = locator {
+                format!("the locator {own}")
             } else {
                 continue;
             };

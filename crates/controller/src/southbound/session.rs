@@ -294,6 +294,7 @@ fn segments(hello: &Hello) -> Result<Option<SegmentPlace>, String> {
         _ if own.is_loopback() => return Err(refuse("the loopback address, not one")),
         _ if own.is_multicast() => return Err(refuse("a multicast group, not an address")),
         _ if own.is_unicast_link_local() => return Err(refuse("of one link alone")),
+        _ if own.to_ipv4_mapped().is_some() => return Err(refuse("no address of IPv6")),
         _ => {}
     }
     let locator: Locator = locator.parse().map_err(|why| {

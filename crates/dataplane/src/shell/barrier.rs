@@ -27,6 +27,8 @@ pub(super) struct Barrier {
     is_broken: AtomicBool,
     /// Has the first worker tunnel sockets?
     has_tunnels: AtomicBool,
+    /// The same of segments.
+    has_segments: AtomicBool,
 }
 
 /// One rendezvous.
@@ -55,6 +57,7 @@ impl Barrier {
             slots: wakers.into_iter().map(slot).collect(),
             is_broken: AtomicBool::new(false),
             has_tunnels: AtomicBool::new(false),
+            has_segments: AtomicBool::new(false),
         }
     }
 
@@ -120,13 +123,17 @@ impl Barrier {
         }
     }
 
-    /// The first worker has tunnel sockets from now on.
-    pub(super) fn open_tunnels(&self) {
-        self.has_tunnels.store(true, Ordering::SeqCst);
+    /// The first worker has sockets over UDP, or by segments, from now on.
+    pub(super) fn open_tunnels(&self, are_segmented: bool) {
+        self.tunnels(are_segmented).store(true, Ordering::SeqCst);
     }
 
-    pub(super) fn has_tunnels(&self) -> bool {
-        self.has_tunnels.load(Ordering::SeqCst)
+    pub(super) fn has_tunnels(&self, are_segmented: bool) -> bool {
+        self.tunnels(are_segmented).load(Ordering::SeqCst)
+    }
+
+    fn tunnels(&self, are_segmented: bool) -> &AtomicBool {
+        if are_segmented { &self.has_segments } else { &self.has_tunnels }
     }
 
     /// A worker has ended.

@@ -22,9 +22,9 @@ pub(super) struct Tunnels {
 }
 
 impl Tunnels {
-    /// Is there any by which packets of other nodes come?
-    pub(super) fn are_open(&self) -> bool {
-        self.udp.is_some() || self.segments.is_some()
+    /// Are those of a kind open?
+    pub(super) fn are_open(&self, kind: TunnelKind) -> bool {
+        if kind.is_segmented() { self.segments.is_some() } else { self.udp.is_some() }
     }
 
     /// Uses these sockets over UDP in the place of others, which come back.

@@ -22,7 +22,7 @@ use super::underlay::Underlay;
 use super::waker::Waker;
 use crate::engine::{
     Engine, EngineConfig, Form, KernelPort, Lanes, OffloadTables, Output, Packet, Rehearsal,
-    VECTOR_PACKETS_MAX, Way,
+    TunnelKind, VECTOR_PACKETS_MAX, Way,
 };
 use catena_fastpath::Queues;
 use catena_io::{BufferPool, IoError, PacketRing, Poller, rest};
@@ -517,13 +517,13 @@ impl Worker {
         underlay: Box<Underlay>,
     ) -> Result<Option<Box<Underlay>>, IoError> {
         let former = self.tunnels.exchange(underlay, &mut self.poller, TOKEN_UNDERLAY)?;
-        self.tell_tunnels();
+        self.tell_tunnels(false);
         Ok(former)
     }
 
-    fn tell_tunnels(&self) {
+    fn tell_tunnels(&self, are_segmented: bool) {
         if let Some(hand_off) = &self.hand_off {
-            hand_off.barrier().open_tunnels();
+            hand_off.barrier().open_tunnels(are_segmented);
         }
     }
 
@@ -535,21 +535,21 @@ impl Worker {
     ) -> Result<(), IoError> {
         if let Some(sockets) = sockets {
             self.tunnels.add_segments(sockets, &mut self.poller, TOKEN_UNDERLAY)?;
-            self.tell_tunnels();
+            self.tell_tunnels(true);
         }
         self.tunnels.segments().map_or(Ok(()), |segments| segments.stand_at(place))
     }
 
     /// What would be closed to the packet is closed to its rehearsal.
     fn rehearse(&self, rehearsal: &mut Rehearsal) {
-        let has_tunnels = match &self.hand_off {
-            Some(hand_off) => hand_off.barrier().has_tunnels(),
-            None => self.tunnels.are_open(),
+        let are_open = |kind: TunnelKind| match &self.hand_off {
+            Some(hand_off) => hand_off.barrier().has_tunnels(kind.is_segmented()),
+            None => self.tunnels.are_open(kind),
         };
         let refuses = |way: Way| match way {
             Way::Port(slot) if !self.rings.has(slot) => Some(DropReason::PortUnbound),
-            Way::Tunnel if !has_tunnels => Some(DropReason::TransmitFailed),
-            Way::Port(_) | Way::Tunnel => None,
+            Way::Tunnel(kind) if !are_open(kind) => Some(DropReason::TransmitFailed),
+            Way::Port(_) | Way::Tunnel(_) => None,
         };
         rehearsal.run(&self.engine, self.now_ns(), &refuses);
     }

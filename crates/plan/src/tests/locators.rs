@@ -1,10 +1,14 @@
 //! Chains over segments of IPv6: what their nodes are told, and what is missing where they wait.
 
-use super::rig::{CUSTOMER, INTERNAL, World, node, segments};
-use catena_model::id::ChainId;
+use super::rig::{CUSTOMER, INTERNAL, World, id, node, segments};
+use crate::check::tests::check;
+use catena_model::id::{ChainId, FunctionId};
 use catena_model::program::LocatorEntry;
-use catena_model::resource::Encapsulation;
+use catena_model::resource::{Encapsulation, FlowField};
 use catena_model::status::ChainState;
+
+/// The kind of a function's identity in the world.
+const FUNCTION: u128 = 5;
 
 const BOTH: [Encapsulation; 2] = [Encapsulation::Srv6, Encapsulation::Srv6Ethernet];
 
@@ -101,4 +105,48 @@ fn every_host_that_knows_places_is_told_of_all_and_others_of_none() {
     world.settle();
     let moved = LocatorEntry { node: node(2), place: segments(7) };
     assert_eq!(told(&world, 1), [entry(1), moved]);
+}
+
+#[test]
+fn a_chain_gets_off_a_node_without_a_place() {
+    for by in BOTH {
+        let (mut world, chain) = world(Encapsulation::Nsh, &[12, 13]);
+        world.settle();
+        assert_eq!(world.status(chain).state, ChainState::Active);
+        world.inventory.nodes.get_mut(&node(3)).unwrap().segments = None;
+        world.intent.chains.get_mut(&chain).unwrap().encapsulation = by;
+        world.settle();
+        let status = world.status(chain);
+        assert!(status.reason.contains("node 'host3'"), "{}", status.reason);
+        let functions = [12, 14].map(|number| FunctionId(id(FUNCTION, number)));
+        world.intent.chains.get_mut(&chain).unwrap().functions = functions.to_vec();
+        world.settle();
+        world.drain_all();
+        world.settle();
+        let status = world.status(chain);
+        assert_eq!((status.state, status.reason.as_str()), (ChainState::Active, ""));
+    }
+}
+
+/// A header is left out whole where packets are carried, and not where frames are.
+#[test]
+fn a_chain_that_chooses_by_a_mac_is_refused_where_that_is_not_kept() {
+    for (by, field, name) in [
+        (Encapsulation::Srv6, FlowField::EthSrc, Some("eth_src")),
+        (Encapsulation::Srv6, FlowField::EthDst, Some("eth_dst")),
+        (Encapsulation::SourceRouteSafe9, FlowField::EthSrc, None),
+        (Encapsulation::Srv6Ethernet, FlowField::EthSrc, None),
+        (Encapsulation::Srv6Ethernet, FlowField::EthDst, None),
+    ] {
+        let (mut world, _) = world(by, &[12]);
+        let other = world.intent.functions[&FunctionId(id(FUNCTION, 13))].instances[0];
+        let function = world.intent.functions.get_mut(&FunctionId(id(FUNCTION, 12))).unwrap();
+        function.instances.push(other);
+        function.balance = vec![field];
+        let refused = check(&world.intent).err().map(|error| error.to_string());
+        match name {
+            None => assert_eq!(refused, None, "{by:?}"),
+            Some(name) => assert!(refused.is_some_and(|why| why.contains(name)), "{by:?}"),
+        }
+    }
 }

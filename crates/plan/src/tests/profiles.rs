@@ -238,7 +238,7 @@ fn nobody_chooses_instances_by_what_is_not_kept() {
     let function = world.intent.functions.get_mut(&FunctionId(id(5, 12))).unwrap();
     function.instances.push(second);
     let refused = check(&world.intent).unwrap_err().to_string();
-    for part in ["'c1'", "source-route/safe-9", "destination MAC", "'v12'"] {
+    for part in ["'c1'", "source-route/safe-9", "eth_dst", "'v12'"] {
         assert!(refused.contains(part), "{refused}");
     }
     world.intent.chains.get_mut(&chain).unwrap().is_symmetric = true;

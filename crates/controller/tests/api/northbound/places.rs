@@ -45,6 +45,8 @@ fn an_address_or_a_locator_of_another_node_is_refused_by_name() {
     assert_eq!(session(0, "2001:db8::1", "5f00:0:1::/48"), None);
     for (address, locator, parts) in [
         ("2001:db8::1", "5f00:0:2::/48", ["the address 2001:db8::1 in the IPv6", "node 'host1'"]),
+        // That of its tunnels.
+        ("::ffff:192.0.2.1", "5f00:0:2::/48", ["'::ffff:192.0.2.1' is", "--underlay6"]),
         ("2001:db8::2", "5f00:0:1::/48", ["the locator 5f00:0:1::/48", "node 'host1'"]),
         ("2001:db8::2", "1000::/48", ["'1000::/48' is no locator", "--locator"]),
         ("2001:db8::2", "5f00:0:2::/64", ["'5f00:0:2::/64' is no locator", "--locator"]),

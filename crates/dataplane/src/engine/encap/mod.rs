@@ -59,6 +59,9 @@ const _: () = assert!(
         <= HEADER_BYTES_MAX
 );
 
+/// Bytes of the longest IPv6 packet that says its length (RFC 8200 section 3).
+const COUNTED_BYTES_MAX: usize = ipv6::HEADER_BYTES + u16::MAX as usize;
+
 /// Header time to live that a classifier sets (RFC 8300 section 2.2), in every encapsulation.
 const TTL_INITIAL: u8 = NshHeader::TTL_INITIAL.get();
 
@@ -211,7 +214,8 @@ impl Header {
     #[inline]
     pub(crate) fn put_before(&self, buffer: &mut Buffer) -> bool {
         let Some(before) = self.len.checked_sub(self.replaces) else { return false };
-        if buffer.len() < self.replaces || buffer.prepend(before).is_none() {
+        let is_countable = !self.is_counted || buffer.len() + before <= COUNTED_BYTES_MAX;
+        if buffer.len() < self.replaces || !is_countable || buffer.prepend(before).is_none() {
             return false;
         }
         let packet = buffer.bytes_mut();

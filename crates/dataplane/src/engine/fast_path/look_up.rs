@@ -108,6 +108,7 @@ impl FastPath {
             return None;
         }
         let slot = match packet.origin {
+            Origin::Tunnel { kind, .. } if kind.is_segmented() => return None,
             Origin::Tunnel { kind: TunnelKind::Path(encapsulation), source } => {
                 meta.sender = match self.source {
                     Some((last, node)) if last == source => node,

@@ -52,7 +52,7 @@ pub(crate) fn received(
     bytes: &[u8],
 ) -> ExplainAction {
     let header = describe::tunnelled(kind, bytes);
-    let from = tables.sources.get(&source);
+    let from = tables.sender(kind, source);
     let from = from.and_then(|node| tables.nodes.get(node.0.into()).name.clone());
     ExplainAction::Received { from, header }
 }

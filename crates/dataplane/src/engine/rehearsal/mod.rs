@@ -47,8 +47,8 @@ const FLOWS: usize = 256;
 pub enum Way {
     /// Out of a port, by its slot in the live engine.
     Port(PortSlot),
-    /// By a tunnel.
-    Tunnel,
+    /// By a tunnel of this kind.
+    Tunnel(TunnelKind),
 }
 
 /// One packet on its way through the engine of one node, without a trace in anything that lives.
@@ -218,7 +218,7 @@ impl Rehearsal {
                 Effect::Leaves(Leaving { exit: Exit::Node(node), tunnel, header, .. }) => {
                     let Some(to) = self.tables().node_end(node, tunnel) else { continue };
                     let Some((tunnel, payload)) = left.payload(to, &header) else { continue };
-                    if let Some(reason) = refuses(Way::Tunnel) {
+                    if let Some(reason) = refuses(Way::Tunnel(tunnel)) {
                         self.end(number, reason);
                     } else {
                         let (by, payload) =

@@ -82,7 +82,7 @@ fn arrive(packet: Packet, context: &Context<'_>) -> Arrival {
             (owner, lead, None)
         }
         Origin::Tunnel { kind, source } => {
-            let sender = context.tables.sources.get(&source).copied();
+            let sender = context.tables.sender(kind, source);
             let lead = match sender {
                 Some(_) => tunnel_lead(kind, &mut buffer, context.tables),
                 None => Err(DropReason::UnknownTunnelSource),

@@ -62,6 +62,8 @@ pub struct Tables {
     pub(crate) names: Names,
     pub(crate) nodes: Slab<NodeTable>,
     pub(crate) sources: Arc<HashMap<IpAddr, NodeIndex, ShortKeys>>,
+    /// The same in the IPv6 underlay.
+    pub(crate) segment_sources: Arc<HashMap<IpAddr, NodeIndex, ShortKeys>>,
     pub(crate) networks: Slab<NetworkTable>,
     pub(crate) vnis: Arc<HashMap<Vni, NetworkIndex, ShortKeys>>,
     pub(crate) ports: Slab<PortTable>,
@@ -133,6 +135,7 @@ impl Tables {
             names: Names::default(),
             nodes: Slab::default(),
             sources: Arc::default(),
+            segment_sources: Arc::default(),
             networks: Slab::default(),
             vnis: Arc::default(),
             ports: Slab::default(),
@@ -211,6 +214,13 @@ impl Tables {
 
     pub(crate) fn node_address(&self, index: NodeIndex) -> IpAddr {
         self.nodes.get(index.0.into()).address
+    }
+
+    /// The node that sends by a kind of tunnel from this address.
+    #[inline]
+    pub(crate) fn sender(&self, kind: TunnelKind, source: IpAddr) -> Option<NodeIndex> {
+        let sources = if kind.is_segmented() { &self.segment_sources } else { &self.sources };
+        sources.get(&source).copied()
     }
 
     /// The address of a node by which a kind of tunnel reaches it; none: it has no place in the IPv6 underlay.

@@ -69,9 +69,9 @@ impl Following<'_> {
         let tunnels = self.entries.tunnels.values().map(|entry| (entry.address, &entry.node));
         let segments = self.entries.locators.values();
         let segments = segments.map(|entry| (entry.place.address.into(), &entry.node));
-        let all = tunnels.chain(segments);
-        let sources = all.filter_map(|(address, node)| Some((address, names.node(node)?)));
-        let sources = Arc::new(sources.collect());
+        let known = |(address, node)| Some((address, names.node(node)?));
+        let sources = Arc::new(tunnels.filter_map(known).collect());
+        let segment_sources = Arc::new(segments.filter_map(known).collect());
         let mut turned: BTreeSet<_> = edits.into_iter().map(|(name, ..)| name).collect();
         turned.extend(placed.into_iter().map(|(name, ..)| name));
         if turned.remove(own) {
@@ -80,7 +80,7 @@ impl Following<'_> {
             let segmented = all.filter(|(_, path)| path.encapsulation.is_segmented());
             self.turned.paths.extend(segmented.map(|(id, _)| *id));
         }
-        self.next.sources = sources;
+        (self.next.sources, self.next.segment_sources) = (sources, segment_sources);
         for (id, path) in &self.entries.paths {
             let mut instances = path.hops.iter().flat_map(|hop| &hop.instances);
             if instances.any(|one| turned.contains(&one.node)) {

@@ -341,15 +341,15 @@ impl Told<'_> {
     }
 
     fn nodes_and_networks(&self, told: &mut BTreeMap<String, String>) {
-        let Tables { names, sources, vnis, .. } = self.0;
+        let Tables { names, sources, segment_sources, vnis, .. } = self.0;
         for index in names.nodes.values() {
             told.insert(
                 format!("node {}", self.node(*index)),
                 self.0.node_address(*index).to_string(),
             );
         }
-        let sources =
-            sources.iter().map(|(address, node)| format!("{address} {}", self.node(*node)));
+        let sources = sources.iter().chain(segment_sources.iter());
+        let sources = sources.map(|(address, node)| format!("{address} {}", self.node(*node)));
         told.insert("sources".into(), format!("{:?}", Self::sorted(sources)));
         let vnis = vnis.iter().map(|(vni, network)| format!("{vni} {}", self.network(*network)));
         told.insert("vnis".into(), format!("{:?}", Self::sorted(vnis)));
