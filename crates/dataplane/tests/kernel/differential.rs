@@ -82,13 +82,18 @@ const DROPS: [DropReason; 39] = [
 
 /// Those that no engine alone could have: what the kernel refuses is in `losses`; what rings cut or have
 /// no room for, and what sockets do not take, is counted in the tests of `catena-io`; what links bring is in
-/// `transit`.
-const DROPS_OF_OTHERS: [DropReason; 16] = [
+/// `transit`, and what goes by segments, which the kernel does not repeat, in `engine/srv6`.
+const DROPS_OF_OTHERS: [DropReason; 22] = [
+    DropReason::CongestionUntold,
     DropReason::ForeignDevice,
+    DropReason::ForeignSegment,
     DropReason::KernelRefused,
     DropReason::LinkDead,
     DropReason::MalformedSourceRoute,
+    DropReason::MalformedSrv6,
     DropReason::NoRoute,
+    DropReason::NoSegmentRoute,
+    DropReason::NoSegments,
     DropReason::NoSourceRoute,
     DropReason::NotPlainIp,
     DropReason::PuntLost,
@@ -96,6 +101,7 @@ const DROPS_OF_OTHERS: [DropReason; 16] = [
     DropReason::PuntShareFull,
     DropReason::RouteEnded,
     DropReason::RouteUnfit,
+    DropReason::SegmentsUnfit,
     DropReason::TruncatedByRing,
     DropReason::UnknownExit,
     DropReason::UnknownNeighbour,
