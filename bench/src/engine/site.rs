@@ -144,6 +144,7 @@ pub(super) fn program_of(kind: Kind, hops: &[Hop], paths: u32) -> Result<NodePro
         destination: network(),
         is_way_back: false,
         splits_flows: false,
+        telemetry: None,
     });
     program.slice_paths = (1..paths)
         .map(|number| SlicePathEntry {

@@ -1,6 +1,7 @@
 //! Where nodes are: on the data network, and in the IPv6 underlay, where segments name them.
 
 use crate::id::NodeName;
+use crate::telemetry::DeviceId;
 pub use catena_wire::srv6::Locator;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -40,4 +41,7 @@ pub struct LocatorEntry {
     pub node: NodeName,
     /// Its place.
     pub place: SegmentPlace,
+    /// Its number in telemetry; none: it writes none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceId>,
 }

@@ -23,6 +23,7 @@ pub use crate::source_route::{
     Pathlet, RouteEntry,
 };
 pub use crate::stitch::StitchEntry;
+use crate::telemetry::Telemetry;
 use catena_wire::scalar::{MacAddr, PortRange, Qfi, TeidRange, TunnelId, VlanId, Vni};
 
 use ipnet::IpNet;
@@ -334,6 +335,9 @@ pub struct PathEntry {
     /// another path at the same time.
     #[serde(default)]
     pub splits_flows: bool,
+    /// What its packets take along; none: nothing is written of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<Telemetry>,
 }
 
 /// What a function does to the path.

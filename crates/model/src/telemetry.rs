@@ -3,12 +3,93 @@
 
 use crate::id::{BlueprintNumber, InstanceId, PathId};
 pub use catena_wire::scalar::{FlowCounter, QueueId, QueueLength};
-pub use catena_wire::srv6_int::ArrivalTime;
+pub use catena_wire::srv6_int::{ArrivalTime, MapInfo};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::num::NonZeroU32;
+use utoipa::ToSchema;
+
+/// Nodes of before this version of the protocol know nothing of telemetry in packets.
+pub const TELEMETRY_SINCE_PROTOCOL: u32 = 18;
+
+/// What a node writes of a packet.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum TelemetryField {
+    /// The number of the node.
+    Device,
+    /// When the packet came.
+    Arrival,
+    /// How long functions of the node took.
+    Latency,
+    /// The queue that the packet left by, and its length.
+    Queue,
+    /// Packets of its flow that the node has seen.
+    Counter,
+}
+
+impl TelemetryField {
+    /// Every one, in the order of the bits of MapInfo.
+    pub const ALL: [Self; 5] =
+        [Self::Device, Self::Arrival, Self::Latency, Self::Queue, Self::Counter];
+
+    const fn bit(self) -> MapInfo {
+        match self {
+            Self::Device => MapInfo::DEVICE,
+            Self::Arrival => MapInfo::ARRIVAL,
+            Self::Latency => MapInfo::LATENCY,
+            Self::Queue => MapInfo::QUEUE,
+            Self::Counter => MapInfo::COUNTER,
+        }
+    }
+}
+
+/// What packets of a chain take along, and which of them are told of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Telemetry {
+    /// What nodes write.
+    pub fields: BTreeSet<TelemetryField>,
+    /// One in so many packets of each flow is told of at the end, whatever it met.
+    #[schema(value_type = u32, minimum = 1)]
+    pub mirror: NonZeroU32,
+    /// What marks its packets, as whoever watches the underlay agrees on.
+    pub colour: u8,
+    /// Packets for which a node took longer are told of, too, in microseconds; none: none are for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u32>, minimum = 1)]
+    pub latency_limit_us: Option<NonZeroU32>,
+}
+
+impl Telemetry {
+    /// One in so many packets is told of where nobody says.
+    pub const MIRROR: NonZeroU32 = NonZeroU32::new(64).expect("64 is not 0");
+
+    /// What nodes write, as headers say it.
+    #[must_use]
+    pub fn map(&self) -> MapInfo {
+        let none = MapInfo::default();
+        self.fields.iter().fold(none, |map, field| map.with(field.bit()))
+    }
+}
+
+impl Default for Telemetry {
+    /// All fields.
+    fn default() -> Self {
+        Self {
+            fields: TelemetryField::ALL.into(),
+            mirror: Self::MIRROR,
+            colour: 0,
+            latency_limit_us: None,
+        }
+    }
+}
 
 /// The number of a node in telemetry, unique in its domain (Device_ID).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DeviceId(pub u16);
 
 impl fmt::Display for DeviceId {
@@ -118,6 +199,21 @@ pub enum HopReport {
     Silent,
     /// A record that contradicts itself.
     Malformed,
+}
+
+/// What the node at the end of a path tells of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathEnd {
+    /// Its path, which is the version of its chain.
+    pub path: PathId,
+    /// Its flow.
+    pub flow: FlowName,
+    /// Why it is told of.
+    pub reason: ReportReason,
+    /// E: a node could not write its record.
+    pub is_incomplete: bool,
+    /// Its hops, in the order in which they were visited.
+    pub hops: Vec<HopReport>,
 }
 
 /// A packet that came to the end of its path.

@@ -87,7 +87,7 @@ impl NodeFacts {
     /// What other nodes are told of its place in the IPv6 underlay, if they and it know of such places.
     pub(crate) fn locator(&self, node: &NodeName) -> Option<LocatorEntry> {
         let place = self.segments.filter(|_| self.knows_locators())?;
-        Some(LocatorEntry { node: node.clone(), place })
+        Some(LocatorEntry { node: node.clone(), place, device: None })
     }
 
     /// Does the node know where segments lead?

@@ -302,6 +302,7 @@ impl PathRecord {
             destination: self.destination,
             is_way_back: self.direction == Direction::Reverse,
             splits_flows: self.splits_flows,
+            telemetry: None,
         }
     }
 }

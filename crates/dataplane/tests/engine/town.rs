@@ -18,6 +18,7 @@ use catena_model::program::{
 use catena_model::resource::{
     Attachment, ContextHeader, Encapsulation, FailurePolicy, InterfaceRef, IpFamily, Transport,
 };
+use catena_model::telemetry::DeviceId;
 use catena_model::topology::PortNumber;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, TunnelKind};
 use catena_wire::scalar::{MacAddr, PortRange, Vni};
@@ -140,6 +141,11 @@ pub(crate) fn node_segments(node: usize) -> SegmentPlace {
         address: format!("2001:db8::{number:x}").parse().unwrap(),
         locator: Locator::new([0x5f, 0, 0, 0, 0, number]).unwrap(),
     }
+}
+
+/// Its number in telemetry.
+pub(crate) fn device(node: usize) -> DeviceId {
+    DeviceId(u16::try_from(node + 1).unwrap())
 }
 
 /// The address by which a kind of tunnel reaches a node.
@@ -335,6 +341,7 @@ impl Town {
             destination: self.networks[chain.destination].id,
             is_way_back: chain.is_reverse,
             splits_flows: chain.rules.iter().any(|(_, matches)| !matches.fields.is_any()),
+            telemetry: None,
         }
     }
 
@@ -356,7 +363,11 @@ impl Town {
         }
         let locators = (0..self.nodes).filter(|node| !self.unplaced.contains(node));
         program.locators = locators
-            .map(|node| LocatorEntry { node: node_name(node), place: node_segments(node) })
+            .map(|node| LocatorEntry {
+                node: node_name(node),
+                place: node_segments(node),
+                device: Some(device(node)),
+            })
             .collect();
         for (index, network) in self.networks.iter().enumerate() {
             program.networks.push(self.network_entry(node, index, network));

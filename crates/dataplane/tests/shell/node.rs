@@ -335,6 +335,7 @@ pub(crate) fn program(number: u64) -> NodeProgram {
         destination: network,
         is_way_back: false,
         splits_flows: false,
+        telemetry: None,
     });
     program.chains.push(ChainEntry { id: chain, name: "c1".into() });
     program

@@ -88,7 +88,7 @@ fn a_chain_over_segments_that_would_not_fit_says_which_mtu_would() {
 #[test]
 fn every_host_that_knows_places_is_told_of_all_and_others_of_none() {
     let (mut world, _) = world(Encapsulation::Nsh, &[12]);
-    let entry = |number| LocatorEntry { node: node(number), place: segments(number) };
+    let entry = |number| LocatorEntry { node: node(number), place: segments(number), device: None };
     world.inventory.nodes.get_mut(&node(4)).unwrap().protocol = 16;
     world.inventory.nodes.get_mut(&node(5)).unwrap().segments = None;
     world.settle();
@@ -103,7 +103,7 @@ fn every_host_that_knows_places_is_told_of_all_and_others_of_none() {
     world.inventory.nodes.get_mut(&node(2)).unwrap().segments = Some(segments(7));
     world.inventory.nodes.get_mut(&node(3)).unwrap().segments = None;
     world.settle();
-    let moved = LocatorEntry { node: node(2), place: segments(7) };
+    let moved = LocatorEntry { node: node(2), place: segments(7), device: None };
     assert_eq!(told(&world, 1), [entry(1), moved]);
 }
 

@@ -516,6 +516,7 @@ fn entry(id: PathId, path: &PathRecord) -> PathEntry {
         destination: path.destination,
         is_way_back: path.direction == Direction::Reverse,
         splits_flows: path.splits_flows,
+        telemetry: None,
     }
 }
 

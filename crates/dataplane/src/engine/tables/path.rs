@@ -59,6 +59,7 @@ impl Default for PathTable {
             destination: NetworkId(Uuid::nil()),
             is_way_back: false,
             splits_flows: false,
+            telemetry: None,
         };
         Self {
             entry: Arc::new(entry),

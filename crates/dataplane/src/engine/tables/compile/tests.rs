@@ -199,6 +199,7 @@ fn edit_path(entries: &mut Entries, dice: &mut Dice, is_gone: bool) {
             destination: NetworkId(uuid(dice.below(3))),
             is_way_back: dice.one_in(4),
             splits_flows: dice.one_in(4),
+            telemetry: None,
         };
         let chain = ChainEntry { id: path.chain, name: String::new() };
         entries.chains.insert(path.chain, Arc::new(chain));
