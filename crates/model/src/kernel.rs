@@ -50,6 +50,7 @@ declined! {
     Watched "watched" "Probes of its instance look like its packets.",
     Bypassed "bypassed" "It goes past a dead instance.",
     Metadata "metadata" "Its path carries metadata.",
+    Telemetry "telemetry" "Its packets take records along, which the engine writes.",
     Slices "slices" "Slices look deeper than the kernel does.",
     TapElsewhere "tap_elsewhere" "A tap of its path is on another node.",
     SourceRouted "source_routed" "It goes by a source route, which the kernel does not write.",

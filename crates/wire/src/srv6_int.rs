@@ -33,7 +33,8 @@ mod error;
 mod metadata;
 
 pub use behaviour::{
-    Egress, IntEncaps, Return, Step, Visit, end_dt_int, end_t_int, end_t_int_return,
+    Egress, IntEncaps, Return, Step, Visit, count_on, end_dt_int, end_t_int, end_t_int_kept,
+    end_t_int_return, mark_incomplete, mark_mirrored, takes_records,
 };
 pub use error::IntError;
 pub use metadata::{ArrivalTime, FunctionLatency, IntMetadata, Queue};

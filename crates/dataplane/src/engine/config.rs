@@ -24,6 +24,8 @@ pub struct EngineConfig {
     pub flows_max: usize,
     /// Packets inside functions shared by two versions of a path that the proxies know one by one.
     pub inside_max: usize,
+    /// Packets that take records along and are with functions at a time.
+    pub records_max: usize,
     /// Flows whose path the classifier remembers.
     pub classified_max: usize,
     /// Moves the places of flows in those memories, so that no sender can aim at one.
@@ -64,6 +66,7 @@ impl EngineConfig {
             is_coalescing: true,
             flows_max: catena_model::limits::NODE_FLOWS_MAX,
             inside_max: catena_model::limits::NODE_PACKETS_INSIDE_MAX,
+            records_max: catena_model::limits::NODE_PACKETS_INSIDE_MAX,
             classified_max: catena_model::limits::NODE_CLASSIFIED_FLOWS_MAX,
             flow_seed: RandomState::new().hash_one(()),
             has_fast_path: true,

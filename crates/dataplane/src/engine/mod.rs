@@ -22,6 +22,7 @@ mod observe;
 mod offload;
 mod offloading;
 mod packet;
+mod path_ends;
 mod probing;
 mod rehearsal;
 mod setting_up;
@@ -68,6 +69,7 @@ use catena_model::account::Volume;
 use catena_model::explain::{CatchRequest, CaughtPacket};
 use catena_model::id::PortId;
 use collections::shares::Shares;
+pub use encap::RecordLosses;
 use encap::{Carried, Located};
 use fast_path::{FastPath, FastPathContext};
 use observe::checks::Checks;
@@ -211,7 +213,7 @@ impl Engine {
             tables: Arc::new(Tables::empty(config.node.clone())),
             health: Health::new(config.probe_secret, config.watch_duty.clone()),
             inspection: Inspection { is_on: false, seed: config.flow_seed },
-            carried: Carried::new(NO_FLOWS, config.flow_seed),
+            carried: Carried::new(NO_FLOWS, NO_FLOWS, config.flow_seed),
             pathlets: Pathlets::default(),
             checks: Checks::default(),
             follows: Follows::default(),
@@ -313,7 +315,7 @@ impl Engine {
         let seed = config.flow_seed;
         self.proxy_flows = ProxyFlows::new(config.flows_max, config.inside_max, seed);
         self.affinity = FlowAffinity::new(config.classified_max, seed);
-        self.carried = Carried::new(config.flows_max, seed);
+        self.carried = Carried::new(config.flows_max, config.records_max, seed);
         self.flow_cache = FlowCache::new(config.classified_max, seed);
     }
 

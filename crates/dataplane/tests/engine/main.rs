@@ -84,6 +84,7 @@ mod symmetric;
 mod tables;
 mod tags;
 mod taps;
+mod telemetry;
 mod too_big;
 mod town;
 mod transit;

@@ -18,7 +18,7 @@ use catena_model::program::{
 use catena_model::resource::{
     Attachment, ContextHeader, Encapsulation, FailurePolicy, InterfaceRef, IpFamily, Transport,
 };
-use catena_model::telemetry::DeviceId;
+use catena_model::telemetry::{DeviceId, Telemetry};
 use catena_model::topology::PortNumber;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, TunnelKind};
 use catena_wire::scalar::{MacAddr, PortRange, Vni};
@@ -83,6 +83,8 @@ pub(crate) struct Chain {
     pub(crate) rewrites: BTreeMap<usize, RewriteEntry>,
     pub(crate) destination: usize,
     pub(crate) rules: Vec<(u32, RuleMatch)>,
+    /// What its packets take along.
+    pub(crate) telemetry: Option<Telemetry>,
 }
 
 /// Everything there is; change it and make the programs anew.
@@ -105,6 +107,8 @@ pub(crate) struct Town {
     pub(crate) discovery_key: Option<DiscoveryKey>,
     /// Nodes without a place in the IPv6 underlay.
     pub(crate) unplaced: BTreeSet<usize>,
+    /// Nodes without a number in telemetry.
+    pub(crate) unnumbered: BTreeSet<usize>,
     /// Ends of cables into which nothing that is sent arrives.
     pub(crate) cut: BTreeSet<(usize, u8)>,
     /// Ends of cables from which frames take so many milliseconds to the other.
@@ -271,6 +275,7 @@ impl Town {
             rewrites: BTreeMap::new(),
             destination: 0,
             rules: rules.iter().map(|matches| (10, matches.clone())).collect(),
+            telemetry: None,
         });
         self.chains.last_mut().unwrap()
     }
@@ -341,7 +346,7 @@ impl Town {
             destination: self.networks[chain.destination].id,
             is_way_back: chain.is_reverse,
             splits_flows: chain.rules.iter().any(|(_, matches)| !matches.fields.is_any()),
-            telemetry: None,
+            telemetry: chain.telemetry.clone(),
         }
     }
 
@@ -366,7 +371,7 @@ impl Town {
             .map(|node| LocatorEntry {
                 node: node_name(node),
                 place: node_segments(node),
-                device: Some(device(node)),
+                device: (!self.unnumbered.contains(&node)).then(|| device(node)),
             })
             .collect();
         for (index, network) in self.networks.iter().enumerate() {

@@ -9,12 +9,17 @@ use super::{
     ArrivalTime, DetectionResult, FLAG, FunctionLatency, IntError, IntMetadata, IntTag, IntView,
     MAP_BYTES, MapInfo, Marks, PAPER_TLV, RESULT_BYTES, TLV, Tail, encapsulation_bytes,
 };
-use crate::ipv6;
-use crate::scalar::FlowLabel;
+use crate::ipv6::{self, Ipv6Header};
+use crate::scalar::{FlowCounter, FlowLabel, IpProtocol};
 use crate::srv6::{
     Advance, Decapsulation, Encaps, HmacTlv, Inner, SegmentFlags, Srv6Error, Srv6View, TAG_RANGE,
     Tlv, entry_range, hop, of_view,
 };
+
+/// Where Segments Left is, bytes from the start of the routing header (RFC 8754 section 2).
+const SEGMENTS_LEFT_AT: usize = 3;
+/// Where the flags are.
+const FLAGS_AT: usize = 5;
 
 /// H.Encaps.INT: what goes in front of a packet or frame that takes records along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +131,24 @@ pub fn end_t_int(
     Ok(Step { next: advance.next, is_recorded })
 }
 
+/// End.T.INT of a node that keeps the header while functions have the packet (as the proxies End.AS and End.AD do): the
+/// step to the next segment and that back from functions in one, with a record that has both. F is by the record.
+///
+/// # Errors
+/// As [`end_t_int`].
+pub fn end_t_int_kept(
+    packet: &mut [u8],
+    record: &IntMetadata,
+    tail: Tail,
+) -> Result<Step, Srv6Error> {
+    let view = tail.read(packet)?;
+    let advance = Advance::of(&view)?;
+    let judged = judge(&view, tail);
+    advance.write(packet)?;
+    let is_recorded = put_own(packet, advance.segments_left + 1, record, judged);
+    Ok(Step { next: advance.next, is_recorded })
+}
+
 /// A packet that came back from functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Return {
@@ -201,6 +224,49 @@ pub fn end_dt_int(
     let judged = judge(&view, tail);
     let is_recorded = put_own(packet, 0, record, judged);
     Ok(Egress { inside, is_recorded })
+}
+
+/// Does the packet at the front of the bytes say that it takes records along?
+#[must_use]
+pub fn takes_records(packet: &[u8]) -> bool {
+    let routing = packet.get(ipv6::HEADER_BYTES..).unwrap_or_default();
+    let protocol = Ipv6Header::parse(packet).ok().map(|(header, _)| header.next_header);
+    let flags = routing.get(FLAGS_AT).copied().map(SegmentFlags);
+    protocol == Some(IpProtocol::ROUTING) && flags.is_some_and(|flags| flags.contains(FLAG))
+}
+
+/// Says in the tag of a packet that takes records along what `change` makes of it; another is left alone.
+fn retag(packet: &mut [u8], change: impl FnOnce(IntTag) -> IntTag) {
+    let at = ipv6::HEADER_BYTES + TAG_RANGE.start;
+    let tag = packet.get(at..).and_then(|rest| rest.first_chunk()).copied();
+    if let Some(Ok(tag)) = tag.map(|tag| IntTag::read(u16::from_be_bytes(tag)))
+        && takes_records(packet)
+    {
+        put_tag(packet, change(tag));
+    }
+}
+
+/// E: some node could not write its record.
+pub fn mark_incomplete(packet: &mut [u8]) {
+    retag(packet, |tag| IntTag { is_incomplete: true, ..tag });
+}
+
+/// M: the packet is to be told of at the end.
+pub fn mark_mirrored(packet: &mut [u8]) {
+    retag(packet, |tag| IntTag { is_mirrored: true, ..tag });
+}
+
+/// Adds to the packets of the flow that the latest record counts, if it does: copies of one header that go in front of
+/// the packets of a flow one after the other have one number more each.
+pub fn count_on(packet: &mut [u8], more: u32) {
+    let Some(left) = packet.get(ipv6::HEADER_BYTES + SEGMENTS_LEFT_AT) else { return };
+    let entry = left.saturating_add(1);
+    let at = ipv6::HEADER_BYTES + entry_range(entry).start;
+    let record = packet.get(at..).and_then(|rest| rest.first_chunk()).map(IntMetadata::read);
+    if let Some(Ok(record @ IntMetadata { counter: Some(counter), .. })) = record {
+        let counter = Some(FlowCounter::of(u64::from(counter.get()) + u64::from(more)));
+        put_record(packet, entry, &IntMetadata { counter, ..record });
+    }
 }
 
 /// What a step may write of telemetry; else the tag of a packet that should take a record along and cannot.

@@ -129,9 +129,9 @@ impl Maker<'_> {
         Ok(Action { exit, rewrite: Rewrite::Segments { header, instance }, is_repeated: false })
     }
 
-    /// Is the same written into all packets? Declared metadata is written for each.
+    /// Is the same written into all packets? Declared metadata and records are written for each.
     fn is_alike(&self, hop: &HopTable) -> bool {
-        hop.kind == HopKind::Through && self.path.context.is_empty()
+        hop.kind == HopKind::Through && self.path.is_plain()
     }
 
     /// What is done to reach an instance.

@@ -277,6 +277,8 @@ impl Executor<'_, '_> {
             let port = tables.port(egress);
             port.is_shared() || (user != 0 && port.is_shared_by_slices())
         };
+        // Each packet with records has a header of its own.
+        let is_shared = is_shared || position.records().is_some();
         let flows = std::iter::once(flow).chain(kept);
         let keys = flows.map(|flow| Key { egress: serial, network, flow, user });
         for key in keys.clone() {
@@ -340,7 +342,7 @@ impl Executor<'_, '_> {
             let bytes = segments.len(index) as u64;
             let volume = Volume { packets: 1, bytes };
             let buffer = self.context.take_buffer(work.owner).and_then(|mut buffer| {
-                if header.append_to(&mut buffer, |buffer| {
+                if header.append_to(&mut buffer, index, |buffer| {
                     segments.append_to(work.buffer.bytes(), index, buffer)
                 }) {
                     return Some(buffer);
@@ -461,7 +463,11 @@ impl Subject for Written<'_, '_, '_> {
             }
         };
         let says = (tables.positions.id(position), position.ttl());
-        self.header = segments.write(work.buffer.bytes(), says, work.flow_hash)?;
+        let leaving = position.records().and_then(|name| {
+            let here = executor.context.recorder_at(position, name);
+            executor.context.carried.records.leave(name, work.volume.packets, here)
+        });
+        self.header = segments.write(work.buffer.bytes(), says, work.flow_hash, leaving)?;
         Ok(())
     }
 

@@ -64,7 +64,8 @@ impl Piece<'_> {
     fn append_to(&self, buffer: &mut Buffer) -> bool {
         let before = buffer.len();
         let Self { header, frame, segments, index } = *self;
-        let is_added = header.append_to(buffer, |buffer| segments.append_to(frame, index, buffer));
+        let is_added =
+            header.append_to(buffer, index, |buffer| segments.append_to(frame, index, buffer));
         if !is_added {
             buffer.truncate(before);
         }

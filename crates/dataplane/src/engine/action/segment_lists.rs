@@ -4,7 +4,7 @@
 //! A header leads on as long as every node makes the same choice for a flow ([`behind`]). Functions of one node that
 //! follow one another are one segment; where the header ends before the path does, its last node writes the next.
 
-use crate::engine::encap::{PathPosition, Segment, SegmentsHeader};
+use crate::engine::encap::{Marking, PathPosition, Segment, SegmentsHeader, SegmentsWay};
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::{HopTable, InstancePlace, PathTable};
 use catena_model::DropReason;
@@ -43,8 +43,15 @@ pub(crate) fn header(
     if let Some(segment) = segments.last_mut() {
         segment.is_last = ends_at(path, last);
     }
-    let carried = (path.encapsulation, tables.positions.id(position));
-    SegmentsHeader::new(carried, own.address, &segments)
+    let telemetry = path.entry.telemetry.as_ref();
+    SegmentsHeader::new(SegmentsWay {
+        encapsulation: path.encapsulation,
+        path: tables.positions.id(position),
+        source: own,
+        segments: segments.into(),
+        marking: telemetry
+            .map(|telemetry| Marking { map: telemetry.map(), colour: telemetry.colour }),
+    })
 }
 
 /// The same for all packets of the position; none: flows meet several instances further on.

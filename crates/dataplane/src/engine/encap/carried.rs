@@ -7,7 +7,7 @@
 //! brought within the last second make room for new ones, and so do those of a path that has more
 //! than the newcomer's (`shares`), of it those unseen for longest first.
 
-use super::PathPosition;
+use super::{PathPosition, Records};
 use crate::engine::collections::shares::{Shares, must_yield};
 use catena_model::limits::NSH_CONTEXT_BYTES_MAX;
 use catena_model::{DropReason, PathId};
@@ -31,7 +31,21 @@ pub(crate) struct CarriedRef {
     turn: NonZeroU32,
 }
 
+/// What the number of a place has where a header is kept that takes records along, and no content.
+const OF_RECORDS: u32 = 1 << 31;
+
 impl CarriedRef {
+    /// That of a header in a place of [`Records`]; none: there are no such places.
+    pub(super) fn of_records(place: u32, turn: u32) -> Option<Self> {
+        let turn = NonZeroU32::new(turn)?;
+        (place < OF_RECORDS).then_some(Self { place: place | OF_RECORDS, turn })
+    }
+
+    /// Place and turn of such a header; none: it is a content.
+    pub(super) fn records(self) -> Option<(u32, u32)> {
+        (self.place & OF_RECORDS != 0).then_some((self.place & !OF_RECORDS, self.turn.get()))
+    }
+
     /// Another number for each content that is there.
     #[inline]
     pub(crate) fn number(self) -> u64 {
@@ -56,6 +70,7 @@ pub(crate) struct Carried {
     sets: usize,
     seed: u64,
     now_ns: u64,
+    pub(crate) records: Records,
 }
 
 /// Tells the places that are filled, and not what time it is.
@@ -74,6 +89,7 @@ impl fmt::Debug for Carried {
             sets,
             seed,
             now_ns: _,
+            records,
         } = self;
         let filled = (0..turns.len()).filter(|place| turns[*place] > 0);
         let filled = filled.map(|place| {
@@ -81,13 +97,13 @@ impl fmt::Debug for Carried {
             (place, (content, paths[place], brought[place]))
         });
         f.debug_map().entries(filled).finish()?;
-        write!(f, "{shares:?} {tables} {sets} {seed}")
+        write!(f, "{shares:?} {tables} {sets} {seed} {records:?}")
     }
 }
 
 impl Carried {
-    /// Room for as many contents as flows are remembered.
-    pub(crate) fn new(contents_max: usize, seed: u64) -> Self {
+    /// Room for as many contents as flows are remembered, and so many headers that take records along.
+    pub(crate) fn new(contents_max: usize, records_max: usize, seed: u64) -> Self {
         let sets = contents_max.div_ceil(WAYS).max(1);
         let places = sets * WAYS;
         Self {
@@ -102,7 +118,13 @@ impl Carried {
             sets,
             seed,
             now_ns: 0,
+            records: Records::new(records_max, contents_max, seed),
         }
+    }
+
+    /// When the vector that passes now came.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.now_ns
     }
 
     /// Begins a vector.
@@ -204,6 +226,10 @@ impl Carried {
 
     /// The position with its content kept here, where another store has it.
     pub(crate) fn adopt(&mut self, from: &Self, position: PathPosition) -> PathPosition {
+        // Records are those of the packet itself.
+        if position.records().is_some() {
+            return position.without_metadata();
+        }
         let content = position.carried.and_then(|name| {
             let place = name.place as usize;
             let is_brought = from.brought.get(place) == Some(&from.tables);
@@ -273,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_path_with_many_contents_gives_way_to_one_with_few_and_never_the_other_way_round() {
-        let mut carried = Carried::new(1, 7);
+        let mut carried = Carried::new(1, 1, 7);
         let names: Vec<CarriedRef> =
             (0..16).map(|n| carried.keep(&content(n), A).unwrap()).collect();
         let own: Vec<CarriedRef> =
@@ -289,7 +315,7 @@ mod tests {
 
     #[test]
     fn what_can_be_done_without_takes_nobodys_place() {
-        let mut carried = Carried::new(1, 7);
+        let mut carried = Carried::new(1, 1, 7);
         let names: Vec<CarriedRef> =
             (0..16).map(|n| carried.keep(&content(n), A).unwrap()).collect();
         assert_eq!(carried.keep_beside(&content(16), B), None);
@@ -301,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_content_is_kept_once_and_found_again() {
-        let mut carried = Carried::new(64, 7);
+        let mut carried = Carried::new(64, 64, 7);
         let (one, empty) = (carried.keep(&content(1), A).unwrap(), carried.keep(&[], A).unwrap());
         assert_eq!(carried.keep(&content(1), A), Ok(one));
         assert_eq!(carried.get(one), Some(&content(1)[..]));
@@ -316,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_place_that_was_given_away_is_noticed() {
-        let mut carried = Carried::new(1, 7);
+        let mut carried = Carried::new(1, 1, 7);
         let names: Vec<CarriedRef> =
             (0..16).map(|n| carried.keep(&content(n), A).unwrap()).collect();
         assert_eq!(carried.keep(&content(16), A), Err(DropReason::ContextMemoryFull));
@@ -332,7 +358,7 @@ mod tests {
 
     #[test]
     fn only_what_a_link_brought_under_these_tables_counts_as_that() {
-        let mut carried = Carried::new(64, 7);
+        let mut carried = Carried::new(64, 64, 7);
         carried.keep(&content(1), A).unwrap();
         assert_eq!(carried.brought(&content(1), A), None, "metadata say nothing of ways");
         let rest = carried.keep_beside(&content(2), A);
@@ -349,7 +375,7 @@ mod tests {
         assert_eq!(carried.keep_beside(&content(2), A), rest);
         assert_eq!(carried.brought(&content(2), A), rest);
         // Its place is another's.
-        let mut full = Carried::new(1, 7);
+        let mut full = Carried::new(1, 1, 7);
         full.keep_beside(&content(0), A).unwrap();
         full.open(INSIDE_NS + 1);
         (1..=16).for_each(|number| _ = full.keep(&content(number), A).unwrap());
@@ -359,7 +385,7 @@ mod tests {
 
     #[test]
     fn a_lent_position_names_the_same_content() {
-        let (mut one, mut other) = (Carried::new(64, 7), Carried::new(64, 8));
+        let (mut one, mut other) = (Carried::new(64, 64, 7), Carried::new(64, 64, 8));
         other.keep(&content(9), A).unwrap();
         let name = one.keep(&content(1), A).unwrap();
         let position = PathPosition { own: 3, shape: 3, hop: 0, ttl: 5, carried: Some(name) };

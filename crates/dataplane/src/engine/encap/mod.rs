@@ -16,6 +16,7 @@ mod mpls;
 mod nsh;
 mod polka;
 mod positions;
+mod records;
 mod renew;
 mod rest;
 mod source_route;
@@ -29,10 +30,13 @@ pub(crate) use context::Written;
 pub(crate) use detours::Detoured;
 pub(crate) use given::{give, give_in_place, given_bytes, taken_back};
 pub(crate) use positions::{Positions, Shape};
+pub use records::RecordLosses;
+use records::Sample;
+pub(crate) use records::{Beginning, Recorder, Records};
 pub(crate) use renew::NextHeader;
 pub(crate) use rest::{go_on, taken};
 pub(crate) use source_route::RouteHeader;
-pub(crate) use srv6::{Segment, SegmentsHeader, carrier};
+pub(crate) use srv6::{Marking, Segment, SegmentsHeader, SegmentsWay, carrier};
 pub(crate) use template::Template;
 pub(crate) use under::{under_route, under_tunnel};
 
@@ -49,10 +53,11 @@ use catena_wire::scalar::EtherType;
 use catena_wire::source_route::native::TagKey;
 use catena_wire::source_route::sr_mpls::SrMplsView;
 use catena_wire::source_route::{self as wire_route, Profile, native};
+use catena_wire::srv6_int;
 use template::HeaderWord;
 
 /// Bytes of the longest header that an encapsulation puts before what is behind it.
-pub(crate) const HEADER_BYTES_MAX: usize = 304;
+pub(crate) const HEADER_BYTES_MAX: usize = 312;
 // An Ethernet header is longer than that of VXLAN-GPE.
 const _: () = assert!(
     ethernet::HEADER_BYTES + NshHeader::LEN_WITHOUT_METADATA + NSH_CONTEXT_BYTES_MAX
@@ -131,6 +136,16 @@ impl PathPosition {
         self.carried
     }
 
+    /// The name of the header that the packet came with, which takes records along; none: it has none.
+    pub(crate) fn records(self) -> Option<CarriedRef> {
+        self.carried.filter(|name| name.records().is_some())
+    }
+
+    /// The same with a header that takes records along.
+    pub(crate) fn with_records(self, records: Option<CarriedRef>) -> Self {
+        Self { carried: records.or(self.carried), ..self }
+    }
+
     /// The place alone.
     pub(crate) fn without_metadata(self) -> Self {
         Self { carried: None, ..self }
@@ -159,6 +174,29 @@ pub(crate) struct Header {
     mtu: Option<u16>,
     /// It is that of an IPv6 packet, which says how much follows.
     is_counted: bool,
+    /// What of it differs among the wire packets of a frame; none: nothing but their length.
+    numbered: Option<Numbered>,
+}
+
+/// What of a header that takes records along is that of one wire packet of a frame alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Numbered {
+    /// The last record in it counts packets, of which the first has this header.
+    has_record: bool,
+    /// Which are told of at the end.
+    sample: Option<Sample>,
+}
+
+impl Numbered {
+    /// Makes a packet that begins with the header the one of this number.
+    fn write(self, packet: &mut [u8], number: u32) {
+        if self.has_record && number > 0 {
+            srv6_int::count_on(packet, number);
+        }
+        if self.sample.is_some_and(|sample| sample.takes(number)) {
+            srv6_int::mark_mirrored(packet);
+        }
+    }
 }
 
 impl Header {
@@ -169,6 +207,7 @@ impl Header {
         later: 0,
         mtu: None,
         is_counted: false,
+        numbered: None,
     };
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -179,11 +218,12 @@ impl Header {
         &mut self.bytes[..self.len]
     }
 
-    /// Appends it to a buffer, and behind it the frame that `append` appends by itself, without the bytes in whose
-    /// place it stands; false, and the buffer is of no use, when there is no room.
+    /// Appends it to a buffer, and behind it the wire packet with this number that `append` appends by itself, without
+    /// the bytes in whose place it stands; false, and the buffer is of no use, when there is no room.
     pub(crate) fn append_to(
         &self,
         buffer: &mut Buffer,
+        number: u32,
         append: impl FnOnce(&mut Buffer) -> bool,
     ) -> bool {
         let Some(before) = self.len.checked_sub(self.replaces) else { return false };
@@ -195,14 +235,18 @@ impl Header {
         let packet = buffer.bytes_mut().get_mut(start..).unwrap_or_default();
         let Some(place) = packet.get_mut(before..self.len) else { return false };
         place.copy_from_slice(&self.bytes[before..self.len]);
-        self.count(packet)
+        self.count(packet, number)
     }
 
-    /// Writes the length of a packet that begins with it; false: it is more than an IPv6 packet counts.
+    /// Writes the length of a packet that begins with it, and what tells it from the others of its frame; false: it is
+    /// more than an IPv6 packet counts.
     #[inline]
-    fn count(&self, packet: &mut [u8]) -> bool {
+    fn count(&self, packet: &mut [u8], number: u32) -> bool {
         if !self.is_counted {
             return true;
+        }
+        if let Some(numbered) = self.numbered {
+            numbered.write(packet, number);
         }
         let payload = packet.len().checked_sub(ipv6::HEADER_BYTES);
         let payload = payload.and_then(|bytes| u16::try_from(bytes).ok());
@@ -221,7 +265,7 @@ impl Header {
         let packet = buffer.bytes_mut();
         let Some(place) = packet.get_mut(..self.len) else { return false };
         place.copy_from_slice(self.bytes());
-        self.count(packet)
+        self.count(packet, 0)
     }
 
     /// It as it stands in front of a frame of so many bytes.
@@ -260,8 +304,8 @@ impl Header {
 
     /// In the same place, these bytes.
     pub(crate) fn with(&self, bytes: &[u8]) -> Self {
-        let Self { replaces, later, mtu, is_counted, .. } = *self;
-        let mut header = Self { replaces, later, mtu, is_counted, ..Self::EMPTY };
+        let Self { replaces, later, mtu, is_counted, numbered, .. } = *self;
+        let mut header = Self { replaces, later, mtu, is_counted, numbered, ..Self::EMPTY };
         header.copy(bytes);
         header
     }
@@ -445,6 +489,15 @@ pub(crate) trait PathEncap: Sync {
     /// are dense.
     fn advance(&self, positions: &Positions, visited: &mut dyn Iterator<Item = &mut PathPosition>) {
         visited.for_each(|position| positions.step(position));
+    }
+
+    /// Keeps the headers of frames that were located, where each has to go on with its packet.
+    fn keep(
+        &self,
+        _positions: &Positions,
+        _carried: &mut Carried,
+        _frames: &mut dyn Iterator<Item = Headed<'_>>,
+    ) {
     }
 
     /// Takes the header off each frame that was located: the inner frame stands behind it.

@@ -14,6 +14,7 @@ use catena_io::prefetch;
 use catena_model::limits::NODE_SLICES_MAX;
 use catena_model::program::{SegmentPlace, SlicePathEntry};
 use catena_model::resource::Encapsulation;
+use catena_model::telemetry::DeviceId;
 use catena_model::{DropReason, PathId};
 use catena_wire::scalar::Vni;
 use catena_wire::source_route::native::TagKey;
@@ -84,6 +85,7 @@ pub(crate) struct Positions {
     slices: usize,
     tag_key: OwnTagKey,
     segments: Option<SegmentPlace>,
+    device: Option<DeviceId>,
 }
 
 /// By what headers with a tag are sealed. Without a key of the domain all nodes have the same, and keep nobody out.
@@ -103,9 +105,14 @@ impl Positions {
             domain.map_or_else(OwnTagKey::default, |key| OwnTagKey(TagKey::of_domain(key)));
     }
 
-    /// The node has this place in the IPv6 underlay, or none.
-    pub(crate) fn stand_at(&mut self, segments: Option<SegmentPlace>) {
-        self.segments = segments;
+    /// The node has this place in the IPv6 underlay, and this number in telemetry, or none.
+    pub(crate) fn stand_at(&mut self, segments: Option<SegmentPlace>, device: Option<DeviceId>) {
+        (self.segments, self.device) = (segments, device);
+    }
+
+    /// The node's number in telemetry, if it has one.
+    pub(crate) fn own_device(&self) -> Option<DeviceId> {
+        self.device
     }
 
     /// The node's place in the IPv6 underlay, if it has one.
@@ -323,6 +330,14 @@ impl Positions {
         match self.encapsulation(position).is_source_route() {
             true => position.without_metadata(),
             false => position,
+        }
+    }
+
+    /// The position of a copy, whose original goes on with what is left of its source route, or takes records along.
+    pub(crate) fn of_copy(&self, position: PathPosition) -> PathPosition {
+        match position.records() {
+            Some(_) => position.without_metadata(),
+            None => self.without_rest(position),
         }
     }
 

@@ -6,12 +6,13 @@
 //! header off for its functions, as the proxies of service programming do, and writes the rest of the way in front of
 //! what comes back. Inside is an IP packet, whose frame is made anew and addressed to nobody, or the frame itself.
 
+use super::records::{Fresh, Leaving, TAIL};
 use super::{Carried, Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL};
 use crate::engine::packet::trim_front;
 use catena_io::Buffer;
 use catena_model::explain::HeaderLayer;
 use catena_model::limits::SEGMENTS_MAX;
-use catena_model::program::PROXY_MAC;
+use catena_model::program::{PROXY_MAC, SegmentPlace};
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
 use catena_wire::ethernet::{self, EthernetHeader, HEADER_BYTES};
@@ -19,13 +20,14 @@ use catena_wire::ipv6::{self, Ipv6Header};
 use catena_wire::scalar::{EtherType, FlowLabel, IpProtocol};
 use catena_wire::source_route;
 use catena_wire::srv6::{
-    self, Decapsulation, Encaps, FIXED_BYTES, Inner, Locator, SEGMENT_BYTES, SegmentFlags,
-    SegmentRoutingView, Sid, Srv6Error, Srv6View,
+    self, Decapsulation, Encaps, Inner, Locator, SegmentFlags, SegmentRoutingView, Sid, Srv6Error,
+    Srv6View,
 };
+use catena_wire::srv6_int::{self, IntEncaps, IntTag, MapInfo};
 use std::net::Ipv6Addr;
 
-/// Bytes of the longest header: IPv6, and a routing header full of segments.
-const BYTES_MAX: usize = ipv6::HEADER_BYTES + FIXED_BYTES + SEGMENTS_MAX * SEGMENT_BYTES;
+/// Bytes of the longest header: IPv6, and a routing header full of segments that takes records along.
+const BYTES_MAX: usize = srv6_int::encapsulation_bytes(SEGMENTS_MAX);
 const _: () = assert!(BYTES_MAX <= super::HEADER_BYTES_MAX, "segments fit no header");
 
 /// What a node does whose segment is active, by the numbers of RFC 8986 section 10.2.2: it leads on, or it is the last
@@ -115,6 +117,27 @@ impl PathEncap for Srv6 {
     ) {
         for frame in frames {
             *frame.located = self.read(positions, frame.buffer.bytes());
+        }
+    }
+
+    /// Those that take records along: functions do not see them.
+    fn keep(
+        &self,
+        positions: &Positions,
+        carried: &mut Carried,
+        frames: &mut dyn Iterator<Item = Headed<'_>>,
+    ) {
+        for frame in frames {
+            let packet = frame.buffer.bytes();
+            if let Ok(located) = frame.located
+                && srv6_int::takes_records(packet)
+            {
+                let before = if self.keeps_frame { 0 } else { HEADER_BYTES };
+                let header = packet.get(..located.header_bytes + before).unwrap_or_default();
+                let (now_ns, hop) = (carried.now_ns(), positions.place(located.position).hop);
+                let name = carried.records.keep(now_ns, hop, header);
+                located.position = located.position.with_records(name);
+            }
         }
     }
 
@@ -216,56 +239,131 @@ pub(crate) struct Segment {
 /// The way to the next nodes, ready to be written in front of packets.
 #[derive(Clone, Debug)]
 pub(crate) struct SegmentsHeader {
+    way: SegmentsWay,
     bytes: Box<[u8]>,
-    keeps_frame: bool,
-    path: PathId,
-    segments: Box<[Segment]>,
-    source: Ipv6Addr,
+    recorded: Option<Recorded>,
+}
+
+/// What headers of a way are made of.
+#[derive(Clone, Debug)]
+pub(crate) struct SegmentsWay {
+    pub(crate) encapsulation: Encapsulation,
+    pub(crate) path: PathId,
+    pub(crate) source: SegmentPlace,
+    pub(crate) segments: Box<[Segment]>,
+    /// What packets take along; none: nothing.
+    pub(crate) marking: Option<Marking>,
+}
+
+/// What headers say that take records along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Marking {
+    pub(crate) map: MapInfo,
+    pub(crate) colour: u8,
+}
+
+/// Headers that take records along, with none in them.
+#[derive(Clone, Debug)]
+struct Recorded {
+    /// From the next node on.
+    onward: Box<[u8]>,
+    /// From this one on, which has served functions; empty: with it there are too many.
+    from_here: Box<[u8]>,
+}
+
+impl SegmentsWay {
+    fn keeps_frame(&self) -> bool {
+        self.encapsulation.capabilities().keeps_frame
+    }
+
+    fn address(&self, segment: &Segment) -> Ipv6Addr {
+        let function = match (segment.is_last, self.keeps_frame()) {
+            (false, _) => END,
+            (true, false) => END_DT46,
+            (true, true) => END_DX2,
+        };
+        let Segment { locator, hop, .. } = *segment;
+        Sid { locator, function, path: self.path.0, hop }.address()
+    }
+
+    /// The header over these segments.
+    fn emit(
+        &self,
+        segments: &[Segment],
+        marking: Option<Marking>,
+    ) -> Result<Box<[u8]>, DropReason> {
+        let unfit = DropReason::SegmentsUnfit;
+        let mut way = [Ipv6Addr::UNSPECIFIED; SEGMENTS_MAX];
+        let way = way.get_mut(..segments.len()).ok_or(unfit)?;
+        for (place, segment) in way.iter_mut().zip(segments) {
+            *place = self.address(segment);
+        }
+        let (source, inner) = (self.source.address, Inner::Ethernet);
+        let flow_label = FlowLabel::new(0).map_err(|_| unfit)?;
+        let mut bytes = [0; BYTES_MAX];
+        let len = match marking {
+            Some(Marking { map, colour }) => {
+                let tag = IntTag { is_for_functions: true, colour, ..IntTag::default() };
+                let (traffic_class, key_id, tail) = (0, None, TAIL);
+                let encaps = IntEncaps {
+                    source,
+                    way,
+                    traffic_class,
+                    flow_label,
+                    inner,
+                    map,
+                    tag,
+                    tail,
+                    key_id,
+                };
+                encaps.emit(0, &mut bytes).map_err(|_| unfit)?
+            }
+            None => {
+                let encaps = Encaps {
+                    source,
+                    way,
+                    traffic_class: 0,
+                    flow_label,
+                    hop_limit: 0,
+                    inner,
+                    is_reduced: false,
+                    flags: SegmentFlags::default(),
+                    tag: 0,
+                    tlvs: &[],
+                    key_id: None,
+                };
+                encaps.emit(0, &mut bytes).map_err(|_| unfit)?
+            }
+        };
+        bytes.get(..len).map(Box::from).ok_or(unfit)
+    }
+
+    /// Those that take records along, if packets do. This node is a hop of its own where it has served functions.
+    fn recorded(&self) -> Result<Option<Recorded>, DropReason> {
+        if self.marking.is_none() {
+            return Ok(None);
+        }
+        let own = Segment { locator: self.source.locator, hop: 0, is_last: false };
+        let all: Vec<Segment> = std::iter::once(own).chain(self.segments.iter().copied()).collect();
+        Ok(Some(Recorded {
+            onward: self.emit(&self.segments, self.marking)?,
+            from_here: self.emit(&all, self.marking).unwrap_or_default(),
+        }))
+    }
 }
 
 impl SegmentsHeader {
-    /// That of a path, from this address.
+    /// That of a way.
     ///
     /// # Errors
     /// [`DropReason::SegmentsUnfit`]: there are none, or too many.
-    pub(crate) fn new(
-        (encapsulation, path): (Encapsulation, PathId),
-        source: Ipv6Addr,
-        segments: &[Segment],
-    ) -> Result<Self, DropReason> {
-        let unfit = DropReason::SegmentsUnfit;
-        let keeps_frame = encapsulation.capabilities().keeps_frame;
-        let last = if keeps_frame { END_DX2 } else { END_DT46 };
-        let mut way = [Ipv6Addr::UNSPECIFIED; SEGMENTS_MAX];
-        let way = way.get_mut(..segments.len()).ok_or(unfit)?;
-        for (place, Segment { locator, hop, is_last }) in way.iter_mut().zip(segments) {
-            let function = if *is_last { last } else { END };
-            *place = Sid { locator: *locator, function, path: path.0, hop: *hop }.address();
-        }
-        let encaps = Encaps {
-            source,
-            way,
-            traffic_class: 0,
-            flow_label: FlowLabel::new(0).map_err(|_| unfit)?,
-            hop_limit: 0,
-            inner: Inner::Ethernet,
-            is_reduced: false,
-            flags: SegmentFlags::default(),
-            tag: 0,
-            tlvs: &[],
-            key_id: None,
-        };
-        let mut bytes = vec![0; encaps.len_bytes()];
-        encaps.emit(0, &mut bytes).map_err(|_| unfit)?;
-        Ok(Self { bytes: bytes.into(), keeps_frame, path, segments: segments.into(), source })
-    }
-
-    fn encapsulation(&self) -> Encapsulation {
-        Srv6 { keeps_frame: self.keeps_frame }.encapsulation()
+    pub(crate) fn new(way: SegmentsWay) -> Result<Self, DropReason> {
+        let (bytes, recorded) = (way.emit(&way.segments, None)?, way.recorded()?);
+        Ok(Self { way, bytes, recorded })
     }
 
     /// What stands in front of a frame on this path, or in the place of its Ethernet header. Its length is known where
-    /// it is put.
+    /// it is put. `leaving`: what the packet takes along.
     ///
     /// # Errors
     /// The frame is no plain IP packet, and is not carried whole.
@@ -274,17 +372,20 @@ impl SegmentsHeader {
         frame: &[u8],
         (path, ttl): (PathId, u8),
         flow_hash: u64,
+        leaving: Option<Leaving<'_>>,
     ) -> Result<Header, DropReason> {
         // That of a slice, which has the hops of another.
-        if path != self.path {
-            let own = Self::new((self.encapsulation(), path), self.source, &self.segments)?;
-            return own.write(frame, (path, ttl), flow_hash);
+        if path != self.way.path {
+            let own = Self::new(SegmentsWay { path, ..self.way.clone() })?;
+            return own.write(frame, (path, ttl), flow_hash, leaving);
         }
         let malformed = DropReason::MalformedSrv6;
         let mut header = Header { is_counted: true, ..Header::EMPTY };
-        header.copy(&self.bytes);
+        if !self.record(&mut header, leaving) {
+            header.copy(&self.bytes);
+        }
         let packet = packet_in(frame);
-        let class = match self.keeps_frame {
+        let class = match self.way.keeps_frame() {
             // What comes out as a frame could not tell of congestion (RFC 6040 section 4.1).
             true => packet.map_or(0, |(_, class)| class & !ECN),
             false => {
@@ -301,6 +402,18 @@ impl SegmentsHeader {
         ipv6::set_flow_label(bytes, label).map_err(|_| malformed)?;
         ipv6::set_hop_limit(bytes, ttl).map_err(|_| malformed)?;
         Ok(header)
+    }
+
+    /// Writes the header that takes records along; false: the packet takes none, or not along this way.
+    fn record(&self, header: &mut Header, leaving: Option<Leaving<'_>>) -> bool {
+        let written = leaving.zip(self.recorded.as_ref()).and_then(|(leaving, recorded)| {
+            let next = self.way.address(self.way.segments.first()?);
+            let Recorded { onward, from_here } = recorded;
+            leaving.write(Fresh { onward, from_here }, next, &mut header.bytes)
+        });
+        let Some((len, numbered)) = written else { return false };
+        (header.len, header.numbered) = (len, numbered);
+        true
     }
 }
 

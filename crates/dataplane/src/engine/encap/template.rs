@@ -81,7 +81,7 @@ impl Template {
         let before = header.bytes().len();
         let side = if ethernet.is_some() { HeaderSide::Function } else { HeaderSide::Tunnel };
         let carrier = of(positions.encapsulation(position));
-        carrier.push(positions, &Carried::new(0, 0), side, position, &mut header)?;
+        carrier.push(positions, &Carried::new(0, 0, 0), side, position, &mut header)?;
         let word = carrier.word(side).filter(|_| header.bytes().len() <= BYTES_MAX);
         let len = if word.is_some() { header.bytes().len() } else { before };
         let mut made = Self::fixed(&header.bytes()[..len.min(BYTES_MAX)]);
@@ -233,7 +233,7 @@ mod tests {
                     if let Some(before) = ethernet {
                         pushed.add(|room| before.emit(room)).unwrap();
                     }
-                    let nothing = Carried::new(0, 0);
+                    let nothing = Carried::new(0, 0, 0);
                     let carrier = of(encapsulation);
                     let outcome =
                         carrier.push(&positions, &nothing, side, at(id, ttl), &mut pushed);

@@ -73,7 +73,7 @@ pub(crate) fn over_ethernet(bytes: &[u8]) -> Option<Header> {
 /// The service index that the headers of a position say.
 pub(crate) fn index(tables: &Tables, position: PathPosition) -> Option<u8> {
     let carrier = encap::of(tables.positions.encapsulation(position));
-    let header = header_of(tables, &Carried::new(0, 0), position.without_metadata())?;
+    let header = header_of(tables, &Carried::new(0, 0, 0), position.without_metadata())?;
     let (layers, _) = carrier.describe(HeaderSide::Function, header.bytes())?;
     layers.iter().find_map(|layer| match layer {
         HeaderLayer::Nsh { si, .. } => Some(*si),

@@ -166,6 +166,9 @@ impl Translator<'_> {
         if position.is_of_slice() {
             return Err(Declined::Slices);
         }
+        if path.entry.telemetry.is_some() || position.records().is_some() {
+            return Err(Declined::Telemetry);
+        }
         if !path.context.is_empty() || position.carries_metadata() {
             return Err(Declined::Metadata);
         }

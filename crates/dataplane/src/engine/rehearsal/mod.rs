@@ -72,6 +72,7 @@ impl Rehearsal {
             is_coalescing: false,
             flows_max: FLOWS,
             inside_max: FLOWS,
+            records_max: FLOWS,
             classified_max: FLOWS,
             flow_seed: 0,
             slice_bits_per_second: None,

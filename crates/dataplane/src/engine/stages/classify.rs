@@ -228,7 +228,7 @@ fn learn(work: &Work, port: PortIndex, start: Option<PathPosition>, context: &mu
     });
     // A flow that a pin may hold has a memory of its own, and metadata are written on the slow path.
     let is_simple = entrance.is_none_or(|CachedPath { shape, .. }| {
-        !tables.pins.hold(tables.path(shape).id) && tables.path(shape).context.is_empty()
+        !tables.pins.hold(tables.path(shape).id) && tables.path(shape).is_plain()
     });
     if is_simple && !frame.is_group() {
         let flow_hash = frame.symmetric_hash(tables.choice_seed);

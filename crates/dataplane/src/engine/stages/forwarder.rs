@@ -3,7 +3,7 @@
 //! is written.
 
 use super::detour::{self, Choice, Turn};
-use super::{branch, segmentation, tap};
+use super::{branch, segmentation, tap, telemetry};
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
 use crate::engine::action::effects::Effect;
@@ -39,6 +39,7 @@ pub(crate) fn forward(
             _ => continue,
         };
         loop {
+            position = telemetry::begin(&vector[at], position, by_tunnel, context);
             position = tap::pass(vector, at, position, by_tunnel, context);
             while let Some(next) = pass_by(&vector[at], position, by_tunnel, context) {
                 by_tunnel = false;
@@ -57,6 +58,7 @@ pub(crate) fn forward(
                 index = at;
                 continue 'works;
             }
+            position = telemetry::end(work, position, context);
             match branch::follow(work, position, affinity, context) {
                 Ok(Some(start)) => {
                     position = start;

@@ -24,4 +24,5 @@ pub(crate) mod side_by_side;
 pub(crate) mod slices;
 pub(crate) mod switch;
 pub(crate) mod tap;
+pub(crate) mod telemetry;
 mod wants;

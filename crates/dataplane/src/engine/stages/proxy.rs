@@ -22,7 +22,7 @@
 
 use super::receive::{come_back, is_on_source_route};
 use super::shared_functions::SharedFunctions;
-use super::{detour, prober};
+use super::{detour, prober, telemetry};
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
 use crate::engine::action::effects::Effect;
@@ -198,6 +198,7 @@ pub(crate) fn resume(
         work.drop(DropReason::PathRemoved);
         return;
     };
+    telemetry::come_back(position, recalled, context);
     let sender = book_return(work, position, context, |local| {
         local.hop == visit.hop && local.id == visit.instance
     });

@@ -1,6 +1,7 @@
 //! The first stage: from what ports and tunnels brought to a vector of parsed frames. Knows
 //! decapsulation, and which frames cannot be used at all; refuses to decide where any is going.
 
+use super::telemetry;
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
 use crate::engine::action::execute::address;
@@ -119,6 +120,7 @@ fn locate(arrivals: &mut [Arrival], tables: &Tables, carried: &mut Carried) {
             let frames = &mut headed(arrivals, encapsulation);
             carrier.locate(&tables.positions, carried, HeaderSide::Tunnel, frames);
         }
+        carrier.keep(&tables.positions, carried, &mut headed(arrivals, encapsulation));
         carrier.pop(HeaderSide::Tunnel, &mut headed(arrivals, encapsulation));
     }
 }
@@ -311,6 +313,7 @@ fn enter(mut work: Work, vector: &mut Vec<Work>, context: &mut Context<'_>) {
     work.flow_hash = flow_hash(&work.view, context.tables.choice_seed);
     if let Step::OnPath { position, .. } = work.step {
         work.choose_by_user(position, context.tables.choice_seed);
+        telemetry::note(&work, position, context);
     }
     vector.push(work);
 }

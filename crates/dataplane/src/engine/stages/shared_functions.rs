@@ -63,7 +63,7 @@ impl SharedFunctions {
             self.recalled.push(recalled);
         }
         let Some(first) = self.recalled.first() else { return 1 };
-        if self.recalled.iter().all(|other| other.visit.is_same(&first.visit)) {
+        if self.recalled.iter().all(|other| other.visit.is_one(&first.visit)) {
             proxy::resume(work, port, &self.recalled, context);
             return 1;
         }

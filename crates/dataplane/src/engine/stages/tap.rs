@@ -43,8 +43,8 @@ fn copy(
             context.count(number, CounterUpdate::Tapped(path_ref), work.volume);
         }
         if let Some(mut copy) = context.copy(work, number, Created::Tap, work.path) {
-            // What is left of a source route leads to the functions behind.
-            let own = tables.positions.without_rest(position);
+            // What is left of a source route, and what is recorded, leads to the functions behind.
+            let own = tables.positions.of_copy(position);
             forwarder::reach(&mut copy, own, hop, false, context);
             vector.push(copy);
         }

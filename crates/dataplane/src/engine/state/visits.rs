@@ -86,6 +86,11 @@ impl Visit {
     pub(crate) fn is_same(&self, other: &Visit) -> bool {
         (self.serial, self.hop, self.instance) == (other.serial, other.hop, other.instance)
     }
+
+    /// The same, and do their packets go on with one header?
+    pub(crate) fn is_one(&self, other: &Visit) -> bool {
+        self.is_same(other) && self.position.records() == other.position.records()
+    }
 }
 
 /// What is known of a packet that came back.

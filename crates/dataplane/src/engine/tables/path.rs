@@ -81,6 +81,11 @@ impl Default for PathTable {
 }
 
 impl PathTable {
+    /// Is nothing written for each packet alone?
+    pub(crate) fn is_plain(&self) -> bool {
+        self.context.is_empty() && self.entry.telemetry.is_none()
+    }
+
     /// Does a function of this node rewrite what goes by the path?
     pub(crate) fn is_rewritten_here(&self) -> bool {
         let is_here =

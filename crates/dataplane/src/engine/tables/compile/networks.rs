@@ -57,11 +57,12 @@ impl Following<'_> {
             nodes.put(index.0.into(), NodeTable { name: Some(name.clone()), address, segments });
         }
         for (name, ..) in &placed {
-            let segments = self.entries.locators.get(name).map(|entry| entry.place);
+            let entry = self.entries.locators.get(name);
+            let segments = entry.map(|entry| entry.place);
             if let Some(index) = names.node(name) {
                 nodes.write(index.0.into()).segments = segments;
             } else if name == own {
-                positions.stand_at(segments);
+                positions.stand_at(segments, entry.and_then(|entry| entry.device));
                 self.changed.is_all = true;
             }
         }
