@@ -24,6 +24,7 @@ mod results;
 mod servers;
 mod slices;
 mod source_route;
+mod srv6;
 mod workers;
 
 use clap::{Parser, Subcommand};
@@ -55,6 +56,8 @@ enum Bench {
     Parallel(parallel::Options),
     /// A switch that reads ways in frames, beside one that looks them up, in memory.
     SourceRoute(source_route::Options),
+    /// Headers over segments of IPv6 with telemetry, in memory, and their bytes beside others.
+    Srv6(srv6::Options),
     /// Packets per second by one worker and by two, over memory.
     Workers(workers::Options),
     /// TCP through chains, beside raw redirection, kernel routing and Open vSwitch.
@@ -93,6 +96,7 @@ impl Bench {
             Self::Functions(options) => !options.is_trial(),
             Self::Parallel(options) => !options.is_trial(),
             Self::SourceRoute(options) => !options.quick,
+            Self::Srv6(options) => !options.quick,
             Self::Workers(options) => !options.quick,
             Self::ChainTcp(options) => !options.quick,
             Self::Growth(options) => !options.quick,
@@ -111,7 +115,7 @@ impl Bench {
 type Figures = fn() -> Vec<Figure>;
 
 /// Every benchmark and its figures; its results are in `results/NAME.json`.
-const BENCHES: [(&str, Figures); 11] = [
+const BENCHES: [(&str, Figures); 12] = [
     ("chain-tcp", chain_tcp::figures),
     ("classifier", classifier::figures),
     ("engine", engine::figures),
@@ -122,6 +126,7 @@ const BENCHES: [(&str, Figures); 11] = [
     ("parallel", parallel::figures),
     ("slices", slices::figures),
     ("source-route", source_route::figures),
+    ("srv6", srv6::figures),
     ("workers", workers::figures),
 ];
 
@@ -148,6 +153,7 @@ fn measure(bench: &Bench, folder: &Path) -> Result<(), BenchError> {
         Bench::Engine(options) => engine::run(options, folder),
         Bench::Slices(options) => slices::run(options, folder),
         Bench::SourceRoute(options) => source_route::run(options, folder),
+        Bench::Srv6(options) => srv6::run(options, folder),
         Bench::Workers(options) => workers::run(options, folder),
         Bench::ChainTcp(options) => chain_tcp::run(options, folder),
         Bench::Growth(options) => growth::run(options, folder),

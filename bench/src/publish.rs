@@ -7,7 +7,7 @@ use crate::plot::Plot;
 use crate::results::{Figure, Notes, Picture, Results, Row, row};
 use crate::{
     BENCHES, chain_tcp, classifier, engine, functions, growth, openstack, slices, source_route,
-    workers,
+    srv6, workers,
 };
 use comfy_table::{Table, presets};
 use std::collections::BTreeMap;
@@ -86,6 +86,7 @@ fn picture_of(name: &str, notes: &Notes) -> Option<Plot> {
         "openstack" => Some(openstack::picture(notes)),
         "slices" => Some(slices::cost_plot(notes)),
         "source-route" => Some(source_route::plot(notes)),
+        "srv6" => srv6::plot().ok(),
         "workers" => Some(workers::plot(notes)),
         _ => None,
     }

@@ -2,7 +2,7 @@
 
 use super::frames::{Position, Template, Turn};
 use super::kinds::Kind;
-use super::site::{FAR, Seat};
+use super::site::{FAR, FAR_SEGMENTS, Seat, place};
 use crate::error::BenchError;
 use catena_dataplane::engine::{
     Engine, EngineConfig, Output, Packet, PortSlot, Tables, TunnelKind, VECTOR_PACKETS_MAX,
@@ -10,6 +10,7 @@ use catena_dataplane::engine::{
 use catena_io::BufferPool;
 use catena_model::NodeProgram;
 use rustix::time::{ClockId, clock_gettime};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -92,7 +93,8 @@ pub(super) struct Drive {
     pool: BufferPool,
     input: Vec<Packet>,
     output: Output,
-    tunnel: TunnelKind,
+    /// Which one brings packets, and from where.
+    tunnel: (TunnelKind, IpAddr),
     now_ns: u64,
     came: Came,
 }
@@ -113,7 +115,10 @@ impl Drive {
             pool: BufferPool::new(BUFFERS),
             input: Vec::with_capacity(VECTOR_PACKETS_MAX),
             output: Output::default(),
-            tunnel: TunnelKind::Path(kind.encapsulation),
+            tunnel: match kind.encapsulation.is_segmented() {
+                true => (TunnelKind::SEGMENTS, place(FAR_SEGMENTS)?.address.into()),
+                false => (TunnelKind::Path(kind.encapsulation), FAR),
+            },
             now_ns: 1_000_000_000,
             came: Came::default(),
         })
@@ -145,7 +150,7 @@ impl Drive {
                 template.patch(buffer.bytes_mut(), order.next());
                 self.input.push(match slot {
                     Some(slot) => Packet::from_port(slot, buffer),
-                    None => Packet::from_tunnel(self.tunnel, FAR, buffer),
+                    None => Packet::from_tunnel(self.tunnel.0, self.tunnel.1, buffer),
                 });
             }
             self.now_ns += VECTOR_NS;
@@ -160,6 +165,8 @@ impl Drive {
                 pool.put(datagram.buffer);
             }
             engine.settle(&mut output.batches);
+            // As a worker does, which sends them on.
+            drop(engine.take_path_ends());
         }
         Ok(())
     }
@@ -167,6 +174,12 @@ impl Drive {
     /// What came out since the last call.
     pub(super) fn came(&mut self) -> Came {
         std::mem::take(&mut self.came)
+    }
+
+    /// Packets whose records were lost.
+    pub(super) fn records_lost(&self) -> u64 {
+        let losses = self.engine.record_losses();
+        losses.unplaced + losses.strayed
     }
 
     /// What the engine dropped, for people; none: nothing.

@@ -82,6 +82,15 @@ impl Template {
         Self { bytes, ports_at: self.ports_at + by, path_at, ..self }
     }
 
+    /// The packet of it alone, behind such a header: what is inside is no frame.
+    pub(crate) fn under(self, header: &[u8]) -> Self {
+        const ETHERNET_BYTES: usize = 14;
+        let mut bytes = header.to_vec();
+        bytes.extend(self.bytes.get(ETHERNET_BYTES..).unwrap_or_default());
+        let ports_at = (self.ports_at + header.len()).saturating_sub(ETHERNET_BYTES);
+        Self { bytes, ports_at, path_at: None, ..self }
+    }
+
     /// The same as a tunnel brings it: an NSH in VXLAN-GPE, labels as they are.
     pub(super) fn in_tunnel(self) -> Self {
         if self.encapsulation != Encapsulation::Nsh {

@@ -17,6 +17,8 @@ pub(crate) struct Kind {
     pub(crate) has_fast_path: bool,
     /// Functions inside are timed, as in production.
     pub(crate) is_metered: bool,
+    /// Packets take records of nodes along.
+    pub(crate) takes_records: bool,
 }
 
 /// The VLAN of tagged traffic.
@@ -30,6 +32,7 @@ impl Kind {
         is_tagged: false,
         has_fast_path: true,
         is_metered: false,
+        takes_records: false,
     };
     const MPLS: Self = Self { encapsulation: Encapsulation::Mpls, ..Self::ORDINARY };
     const IPV6: Self = Self { is_v6: true, ..Self::ORDINARY };
@@ -39,7 +42,13 @@ impl Kind {
     /// IPv4 over source routes.
     pub(crate) const ROUTED: Self =
         Self { encapsulation: Encapsulation::SourceRouteNative, ..Self::ORDINARY };
-    const SLOW: Self = Self { has_fast_path: false, ..Self::ORDINARY };
+    /// IPv4 over segments of IPv6.
+    pub(crate) const SEGMENTED: Self =
+        Self { encapsulation: Encapsulation::Srv6, ..Self::ORDINARY };
+    /// The same with telemetry, and a clock by which it is told how long functions take.
+    pub(crate) const RECORDED: Self =
+        Self { takes_records: true, is_metered: true, ..Self::SEGMENTED };
+    pub(crate) const SLOW: Self = Self { has_fast_path: false, ..Self::ORDINARY };
 }
 
 /// What is measured, what it is called, and how much of IPv4 over NSH it may be.

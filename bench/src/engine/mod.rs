@@ -20,8 +20,9 @@ use crate::results::{Better, Figure, Goal, Notes, median};
 pub(crate) use drive::{cpu_ns, monotonic_ns, wrong};
 pub(crate) use frames::Template;
 pub(crate) use kinds::Kind;
+pub(crate) use site::{FAR_SEGMENTS, FIRST_PATH, own_place, place};
 use std::path::Path;
-pub(crate) use work::{EdgeWork, KnownFlows, delivered_flows, known_flows};
+pub(crate) use work::{EdgeWork, KnownFlows, Visits, delivered_flows, known_flows};
 use work::{Temperature, Work};
 
 /// How much is measured.

@@ -6,13 +6,15 @@ use crate::error::BenchError;
 use catena_model::classifier::FieldMatch;
 use catena_model::id::{ChainId, FunctionId, InstanceId, NetworkId, PortId, RuleId, SliceId};
 use catena_model::program::{
-    Balance, ChainEntry, ExitEntry, ExitPlace, HopEntry, HopKind, InstanceEntry, Location,
-    MacEntry, NeighbourEntry, NetworkEntry, PathEntry, PortEntry, PortRole, RouteEntry, RuleEntry,
-    RuleMatch, RulePlace, SlicePathEntry, TunnelEntry, Underlay,
+    Balance, ChainEntry, ExitEntry, ExitPlace, HopEntry, HopKind, InstanceEntry, Location, Locator,
+    LocatorEntry, MacEntry, NeighbourEntry, NetworkEntry, PathEntry, PortEntry, PortRole,
+    RouteEntry, RuleEntry, RuleMatch, RulePlace, SegmentPlace, SlicePathEntry, TunnelEntry,
+    Underlay,
 };
 use catena_model::resource::{
     Attachment, Encapsulation, FailurePolicy, InterfaceRef, IpFamily, Transport,
 };
+use catena_model::telemetry::{DeviceId, Telemetry};
 use catena_model::topology::PortNumber;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId};
 use catena_wire::scalar::{MacAddr, VlanId, Vni};
@@ -24,11 +26,29 @@ pub(crate) const VNI: u32 = 7;
 /// Where packets come from by tunnel, and where they go.
 pub(crate) const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+/// The same in the IPv6 underlay, with what segments of the nodes begin with.
+pub(crate) const FAR_SEGMENTS: Standing = (2, [0x5f, 0, 0, 0, 0, 2]);
+const HERE_SEGMENTS: Standing = (1, [0x5f, 0, 0, 0, 0, 1]);
 const UNDERLAY_MTU: u16 = 9_000;
 /// The ports of the way to the other node: the link, that of a switch, that of the function.
 const WAY: [u8; 3] = [1, 7, 3];
 /// The first path; the others follow.
 pub(crate) const FIRST_PATH: u32 = 100;
+
+/// A node's number and locator.
+type Standing = (u16, [u8; 6]);
+
+/// Its place in the IPv6 underlay.
+pub(crate) fn place((number, locator): Standing) -> Result<SegmentPlace, BenchError> {
+    let address = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, number);
+    let locator = Locator::new(locator).map_err(|error| wrong("the program", &error))?;
+    Ok(SegmentPlace { address, locator })
+}
+
+/// That of the node that is measured.
+pub(crate) fn own_place() -> Result<SegmentPlace, BenchError> {
+    place(HERE_SEGMENTS)
+}
 
 /// The ports of the node.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -144,8 +164,18 @@ pub(super) fn program_of(kind: Kind, hops: &[Hop], paths: u32) -> Result<NodePro
         destination: network(),
         is_way_back: false,
         splits_flows: false,
-        telemetry: None,
+        telemetry: kind.takes_records.then(Telemetry::default),
     });
+    if encapsulation.is_segmented() {
+        for (node, standing) in [(&here, HERE_SEGMENTS), (&far, FAR_SEGMENTS)] {
+            let device = Some(DeviceId(standing.0));
+            program.locators.push(LocatorEntry {
+                node: node.clone(),
+                place: place(standing)?,
+                device,
+            });
+        }
+    }
     program.slice_paths = (1..paths)
         .map(|number| SlicePathEntry {
             id: PathId(FIRST_PATH + number),

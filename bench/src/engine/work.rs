@@ -167,6 +167,11 @@ impl EdgeWork {
         Work::ForwardIn.ready(Kind::ORDINARY, 64).map(Self)
     }
 
+    /// The same as [`Self::push`] without a fast path.
+    pub(crate) fn slow_push(kind: Kind) -> Result<Self, BenchError> {
+        Work::Push.ready(Kind { has_fast_path: false, ..kind }, 64).map(Self)
+    }
+
     /// Between two endpoints that no rule names.
     pub(crate) fn switch() -> Result<Self, BenchError> {
         Work::Switch.ready(Kind::ORDINARY, 64).map(Self)
@@ -175,6 +180,60 @@ impl EdgeWork {
     /// Nanoseconds per packet.
     pub(crate) fn ns(&mut self, packets: usize) -> Result<f64, BenchError> {
         self.0.warm_ns(256, packets)
+    }
+}
+
+/// Visits to a function that knows nothing of chains: from another node, and out of the function to the next.
+pub(crate) struct Visits {
+    /// The path ends with the function, and packets are delivered here.
+    is_last: bool,
+    drive: Drive,
+    into: (Template, Order),
+    out: (Template, Order),
+}
+
+impl Visits {
+    /// Packets of 64 bytes under such a header. `is_last`: the path ends with the function, and packets are delivered.
+    pub(crate) fn new(kind: Kind, header: &[u8], is_last: bool) -> Result<Self, BenchError> {
+        let seats = (Seat::Source, Seat::Sink);
+        let into = Template::bare(kind, seats, Seat::Sink.mac().0, 64).under(header);
+        let out = Template::bare(kind, seats, PROXY_MAC.0, 64);
+        let hops = if is_last { [Hop::Far, Hop::Bare] } else { [Hop::Bare, Hop::Far] };
+        let drive = Drive::new(&program_of(kind, &hops, 1)?, kind)?;
+        let order = || Order::flows(FLOWS, 255);
+        let mut visits = Self { is_last, drive, into: (into, order()), out: (out, order()) };
+        visits.ns(WARMING)?;
+        Ok(visits)
+    }
+
+    /// Nanoseconds per packet, in and out.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn ns(&mut self, packets: usize) -> Result<f64, BenchError> {
+        const BATCH: usize = 256;
+        let batches = packets.div_ceil(BATCH);
+        let began = cpu_ns();
+        for _ in 0..batches {
+            let Self { drive, into, out, .. } = self;
+            drive.run(From::Tunnel, &into.0, &mut into.1, (BATCH, BATCH))?;
+            drive.run(From::Port(Seat::BareOut), &out.0, &mut out.1, (BATCH, BATCH))?;
+        }
+        let packets = (batches * BATCH) as u64;
+        let spent = (cpu_ns() - began) / packets as f64;
+        let wanted = match self.is_last {
+            true => Came { frames: 2 * packets, datagrams: 0 },
+            false => Came { frames: packets, datagrams: packets },
+        };
+        let came = self.drive.came();
+        if came != wanted {
+            let dropped = self.drive.dropped().unwrap_or_default();
+            return Err(wrong("the engine", &format!("{came:?} and not {wanted:?}; {dropped}")));
+        }
+        Ok(spent)
+    }
+
+    /// Packets whose records were lost.
+    pub(crate) fn records_lost(&self) -> u64 {
+        self.drive.records_lost()
     }
 }
 

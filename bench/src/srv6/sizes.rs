@@ -1,0 +1,171 @@
+//! Bytes of headers that take telemetry along, by the number of hops: ours, counted where they are written, and those
+//! of others, by their formats.
+
+use crate::engine::wrong;
+use crate::error::BenchError;
+use catena_wire::scalar::FlowLabel;
+use catena_wire::srv6::{Encaps, Inner, SegmentFlags};
+use catena_wire::srv6_int::{IntEncaps, IntTag, MapInfo, Tail};
+use std::net::Ipv6Addr;
+
+/// Hops of the paper's evaluation.
+pub(super) const HOPS: [usize; 15] = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+
+/// INT-MD, shim and header (Telemetry Report and INT specifications of p4.org, version 2.1 section 5.8).
+const INT_MD_BYTES: usize = 4 + 12;
+/// What a hop writes: as much as a segment.
+const RECORD_BYTES: usize = 16;
+/// IOAM in a hop-by-hop header (RFC 9197 section 4.4.1, RFC 9486): the IPv6 option, and the header of a
+/// pre-allocated trace.
+const IOAM_BYTES: usize = 8 + 8;
+/// Hop-by-hop header of Path Tracing, which has room for 14 hops (draft-filsfils-spring-path-tracing).
+const PATH_TRACING_BYTES: usize = 40;
+/// Hops that it has room for.
+const PATH_TRACING_HOPS: usize = 14;
+/// Segments of 16 bits behind a block of 32 in one entry (RFC 9800).
+const PER_CONTAINER: usize = 6;
+
+/// Ways to take telemetry along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// Records in the segments that are done with.
+    Ours,
+    /// SRv6 and INT-MD behind it.
+    IntMd,
+    /// SRv6 and IOAM.
+    Ioam,
+    /// Compressed segments and INT-MD.
+    CompressedIntMd,
+    /// SRv6 and Path Tracing.
+    PathTracing,
+}
+
+impl Format {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Ours, Self::IntMd, Self::Ioam, Self::CompressedIntMd, Self::PathTracing];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "SRv6-INT",
+            Self::IntMd => "SRv6 + INT-MD",
+            Self::Ioam => "SRv6 + IOAM",
+            Self::CompressedIntMd => "NEXT-CSID + INT-MD",
+            Self::PathTracing => "SRv6 + Path Tracing",
+        }
+    }
+
+    /// Bytes in front of a packet at its last node; none: it has no room for so many hops.
+    pub(super) fn bytes(self, hops: usize) -> Result<Option<usize>, BenchError> {
+        let records = RECORD_BYTES * hops;
+        Ok(Some(match self {
+            Self::Ours => recorded(hops)?,
+            Self::IntMd => segmented(hops, false)? + INT_MD_BYTES + records,
+            Self::Ioam => segmented(hops, false)? + IOAM_BYTES + records,
+            Self::CompressedIntMd => {
+                let containers = hops.div_ceil(PER_CONTAINER);
+                segmented(containers, true)? + INT_MD_BYTES + records
+            }
+            Self::PathTracing if hops <= PATH_TRACING_HOPS => {
+                segmented(hops, false)? + PATH_TRACING_BYTES
+            }
+            Self::PathTracing => return Ok(None),
+        }))
+    }
+}
+
+/// What our headers take less than SRv6 with INT-MD, percent.
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn saving_percent(hops: usize) -> Result<f64, BenchError> {
+    let (ours, theirs) = (Format::Ours.bytes(hops)?, Format::IntMd.bytes(hops)?);
+    let (ours, theirs) = ours.zip(theirs).unwrap_or((1, 1));
+    Ok(100.0 * (1.0 - ours as f64 / theirs as f64))
+}
+
+/// A way of so many segments.
+pub(super) fn way(segments: usize) -> Vec<Ipv6Addr> {
+    let address = |last: usize| Ipv6Addr::new(0x5f00, 0, 0, 1, 0, 0, 0, last as u16);
+    (0..segments).map(address).collect()
+}
+
+/// Writes a plain header over segments, and answers its length.
+pub(super) fn emit_plain(
+    way: &[Ipv6Addr],
+    is_reduced: bool,
+    into: &mut [u8],
+) -> Result<usize, BenchError> {
+    let encaps = Encaps {
+        source: Ipv6Addr::LOCALHOST,
+        way,
+        traffic_class: 0,
+        flow_label: FlowLabel::new(1).map_err(|error| wrong("a header", &error))?,
+        hop_limit: Encaps::HOP_LIMIT,
+        inner: Inner::Ipv4,
+        is_reduced,
+        flags: SegmentFlags::default(),
+        tag: 0,
+        tlvs: &[],
+        key_id: None,
+    };
+    encaps.emit(0, into).map_err(|error| wrong("a header", &error))
+}
+
+/// The same of one that takes records along. `key_id`: it has room for an HMAC.
+pub(super) fn emit_recorded(
+    way: &[Ipv6Addr],
+    key_id: Option<u32>,
+    into: &mut [u8],
+) -> Result<usize, BenchError> {
+    let encaps = IntEncaps {
+        source: Ipv6Addr::LOCALHOST,
+        way,
+        traffic_class: 0,
+        flow_label: FlowLabel::new(1).map_err(|error| wrong("a header", &error))?,
+        inner: Inner::Ipv4,
+        map: MapInfo::ALL,
+        tag: IntTag { is_for_functions: true, ..IntTag::default() },
+        tail: Tail::Tlv,
+        key_id,
+    };
+    encaps.emit(0, into).map_err(|error| wrong("a header", &error))
+}
+
+/// Room for any of them.
+pub(super) const ROOM: usize = 512;
+
+fn segmented(segments: usize, is_reduced: bool) -> Result<usize, BenchError> {
+    emit_plain(&way(segments), is_reduced, &mut [0; ROOM])
+}
+
+fn recorded(segments: usize) -> Result<usize, BenchError> {
+    emit_recorded(&way(segments), None, &mut [0; ROOM])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The paper's claims, and the numbers of its section on overhead.
+    #[test]
+    fn headers_save_what_the_paper_says() {
+        for (hops, ours, int_md, saving) in [
+            (2, 88, 128, 31.3),
+            (4, 120, 192, 37.5),
+            (6, 152, 256, 40.6),
+            (10, 216, 384, 43.8),
+            (16, 312, 576, 45.8),
+        ] {
+            assert_eq!(Format::Ours.bytes(hops).unwrap(), Some(ours));
+            assert_eq!(Format::IntMd.bytes(hops).unwrap(), Some(int_md));
+            assert!((saving_percent(hops).unwrap() - saving).abs() < 0.06, "{hops}");
+        }
+    }
+
+    /// Who takes less is said, too.
+    #[test]
+    fn who_takes_fewer_bytes_is_known() {
+        assert_eq!(Format::CompressedIntMd.bytes(10).unwrap(), Some(240));
+        let ours = Format::Ours.bytes(10).unwrap().unwrap();
+        assert!(Format::PathTracing.bytes(10).unwrap().unwrap() > ours - 40);
+        assert_eq!(Format::PathTracing.bytes(16).unwrap(), None);
+    }
+}
