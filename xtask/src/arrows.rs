@@ -21,7 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("nf", &["model", "rules", "search", "wire"]),
     ("runner", &["io", "kernel", "model", "nf", "rules", "wire"]),
     ("dataplane", &["fastpath", "io", "wire", "model", "nf", "protocol", "rules", "search"]),
-    ("controller", &["nf", "plan", "store", "protocol", "model", "wire"]),
+    ("controller", &["adapt", "nf", "plan", "store", "protocol", "model", "wire"]),
     ("agent", &["fastpath", "protocol", "model", "kernel", "wire"]),
     ("lab", &["kernel", "client", "io", "model", "wire"]),
     (

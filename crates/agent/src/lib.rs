@@ -23,6 +23,7 @@ mod needed;
 mod node;
 mod open_error;
 mod orchestrator;
+mod path_ends;
 mod port_io;
 mod ports;
 mod punt_watch;

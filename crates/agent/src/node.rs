@@ -6,6 +6,7 @@
 
 mod kernel_path;
 mod links;
+mod path_ends;
 mod ports;
 mod setups;
 
@@ -21,6 +22,7 @@ use crate::link::{LinkEvent, Outgoing};
 use crate::links::Links;
 use crate::messages::Messages;
 use crate::orchestrator::{Crew, InstanceNews, Processes};
+use crate::path_ends::EndsForController;
 use crate::ports::Ports;
 use crate::punt_watch::PuntDevice;
 use crate::southbound::{Announcement, SessionEvent};
@@ -93,6 +95,8 @@ pub(crate) struct Node {
     told_presence: bool,
     /// What functions have handed out.
     messages: Messages,
+    /// Packets that came to the end of their path.
+    path_ends: EndsForController,
     /// The instances that this node runs itself.
     crew: Crew<Processes>,
 }
@@ -142,6 +146,7 @@ impl Node {
             link_troubles: LinkTroubles::default(),
             told_presence: false,
             messages: Messages::new(),
+            path_ends: EndsForController::default(),
             crew,
         }
     }
@@ -160,9 +165,11 @@ impl Node {
         self.interfaces.keep_locator(&self.config.node, self.programmed.subscribe());
         loop {
             self.advance();
+            let more = self.pass_path_ends(Instant::now());
             let retries = [self.ports.next_retry(), self.offers.next_due()];
             let retry = self.link.as_ref().and_then(|_| retries.into_iter().flatten().min());
-            let retry = [retry, self.link_troubles.next_release()].into_iter().flatten().min();
+            let retry =
+                [retry, self.link_troubles.next_release(), more].into_iter().flatten().min();
             tokio::select! {
                 event = from_link.recv() => match event {
                     Some(event) => self.take_link_event(event).await,
@@ -249,14 +256,16 @@ impl Node {
 
     fn take_session_event(&mut self, event: SessionEvent) {
         match event {
-            SessionEvent::Up { outgoing } => {
+            SessionEvent::Up { outgoing, protocol } => {
                 self.session = Some(outgoing);
+                self.path_ends.begin(protocol);
                 self.tell(from_agent::Message::PortStates(self.ports.states()));
                 self.tell_links();
                 self.crew.tell_anew();
             }
             SessionEvent::Down => {
                 self.session = None;
+                self.path_ends.end();
                 self.questions.clear();
             }
             SessionEvent::Message(ToAgent { message: Some(message) }) => match message {
@@ -373,6 +382,7 @@ impl Node {
                 from_dataplane::Message::LinksUnheard(unheard) => self.take_unheard(&unheard),
                 from_dataplane::Message::FlowsAsked(asked) => self.ask_for_flows(asked),
                 from_dataplane::Message::FunctionMessages(messages) => self.messages.take(messages),
+                from_dataplane::Message::PathEnds(ends) => self.path_ends.take(ends),
                 from_dataplane::Message::State(_)
                 | from_dataplane::Message::KernelUnderlayResult(_)
                 | from_dataplane::Message::UnderlayDevicesResult(_) => {}

@@ -56,6 +56,8 @@ pub(crate) enum SessionEvent {
     Up {
         /// Way to the controller.
         outgoing: mpsc::Sender<FromAgent>,
+        /// The version of the protocol that the session has.
+        protocol: u32,
     },
     /// The controller spoke.
     Message(ToAgent),
@@ -125,10 +127,10 @@ async fn converse(
     was_up: &mut bool,
 ) -> SessionEnd {
     match open(config, agent, announced).await {
-        Ok((outgoing, mut incoming, epoch)) => {
+        Ok(Opened { outgoing, mut incoming, epoch, protocol }) => {
             *was_up = true;
             tracing::info!(controller = config.controller, "session with the controller is up");
-            if events.send(SessionEvent::Up { outgoing }).await.is_err() {
+            if events.send(SessionEvent::Up { outgoing, protocol }).await.is_err() {
                 return SessionEnd::Closed;
             }
             carry(&mut incoming, announced, epoch, events).await
@@ -137,8 +139,15 @@ async fn converse(
     }
 }
 
-/// The way there, the way back, and the epoch of what was said.
-type Opened = (mpsc::Sender<FromAgent>, tonic::Streaming<ToAgent>, u64);
+/// A session that the controller welcomed.
+struct Opened {
+    /// The way there, and the way back.
+    outgoing: mpsc::Sender<FromAgent>,
+    incoming: tonic::Streaming<ToAgent>,
+    /// That of what was said.
+    epoch: u64,
+    protocol: u32,
+}
 
 async fn open(
     config: &Config,
@@ -164,15 +173,17 @@ async fn open(
     let introduce = async {
         let mut incoming = client.session(ReceiverStream::new(messages)).await?.into_inner();
         match incoming.message().await? {
-            Some(ToAgent { message: Some(to_agent::Message::Welcome(_)) }) => Ok(incoming),
+            Some(ToAgent { message: Some(to_agent::Message::Welcome(welcome)) }) => {
+                Ok((incoming, welcome.protocol_version))
+            }
             Some(_) => Err(SessionEnd::NoWelcome),
             None => Err(SessionEnd::Closed),
         }
     };
-    let incoming = tokio::time::timeout(WELCOME_TIMEOUT, introduce)
+    let (incoming, protocol) = tokio::time::timeout(WELCOME_TIMEOUT, introduce)
         .await
         .map_err(|_| SessionEnd::Silent)??;
-    Ok((outgoing, incoming, epoch))
+    Ok(Opened { outgoing, incoming, epoch, protocol })
 }
 
 async fn carry(

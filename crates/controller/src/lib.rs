@@ -108,7 +108,7 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
     // is woken on the spot.
     let mut listeners = tokio::task::JoinSet::new();
     listeners.spawn(async move { northbound::serve(northbound, &north, Arc::new(app)).await });
-    let (heard, running) = (signals.clone(), Arc::clone(&fleet));
+    let (heard, running, telling) = (signals.clone(), Arc::clone(&fleet), Arc::clone(&fleet));
     listeners
         .spawn(async move { southbound::serve(southbound, &south, authority, fleet, heard).await });
     tokio::select! {
@@ -117,6 +117,7 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
         end = forgetting => end,
         end = reconcile::drain::watch(situation.clone(), Arc::clone(&collector), signals.clone(), receipts) => end,
         end = reconcile::instances::watch(situation.clone(), running) => end,
+        end = southbound::telemetry::watch(situation.clone(), telling) => end,
         end = reconcile::health::watch(situation, collector, signals, found) => end,
         Some(end) = listeners.join_next() => end.unwrap_or(Err(ControllerError::Ended("listener"))),
     }

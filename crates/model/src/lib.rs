@@ -12,6 +12,7 @@ pub mod bundle;
 pub mod capacity;
 pub mod check;
 pub mod classifier;
+pub mod delays;
 pub mod discovery;
 pub mod drop_reason;
 pub mod dump;

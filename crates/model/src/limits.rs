@@ -229,6 +229,12 @@ limits! {
         "How long packets of a flow are held; then the controller counts as away for it.";
     SETUP_MESSAGE_FLOWS_MAX: usize = 256, "flows",
         "Flows that one message asks for, or answers.";
+    PATH_ENDS_MESSAGE_MAX: usize = 512, "packets",
+        "Packets with telemetry that one message tells of.";
+    PATH_ENDS_WAITING_MAX: usize = 4_096, "packets",
+        "Packets with telemetry that a data plane or an agent has still to tell of; beyond it the oldest go, and are counted.";
+    PATH_ENDS_WAITING_HOPS_MAX: usize = 32_768, "hops",
+        "Hops of all of those together.";
     WAY_FLUSH_MS: u64 = 2, "milliseconds",
         "How long packets whose way has turned wait before they leave by the new one, so that what is still on the former way is before them.";
     WAY_FLUSH_PACKETS_MAX: usize = 512, "packets",

@@ -10,7 +10,9 @@ pub mod frame;
 pub mod offers;
 pub mod session;
 pub mod setup;
+pub mod telemetry;
 mod told_place;
+pub mod waiting_ends;
 
 /// The generated messages; their documentation is in `proto/catena.proto`.
 #[allow(missing_docs, clippy::all, unreachable_pub)]

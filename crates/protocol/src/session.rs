@@ -8,8 +8,8 @@
 use crate::PROTOCOL_VERSION;
 use crate::delta::deltas;
 use crate::message::{
-    self, Answer, Delta, FlowsAsked, FromAgent, Hello, InstanceStates, LinkStates, PortStates,
-    ProgramResult, Question, Role, ToAgent, Welcome, from_agent, to_agent,
+    self, Answer, Delta, FlowsAsked, FromAgent, Hello, InstanceStates, LinkStates, PathEnds,
+    PortStates, ProgramResult, Question, Role, ToAgent, Welcome, from_agent, to_agent,
 };
 pub use crate::told_place::ToldPlace;
 use catena_model::capacity::{CORE_MILLI, Capacity};
@@ -42,6 +42,8 @@ pub enum NodeEvent {
     FlowsAsked(FlowsAsked),
     /// What became of the instances that it runs.
     Instances(InstanceStates),
+    /// Packets with telemetry that came to the end of their path.
+    PathEnds(PathEnds),
 }
 
 /// What a session wants done.
@@ -172,6 +174,7 @@ impl ControllerSession {
             from_agent::Message::LinkStates(states) => NodeEvent::Links(states),
             from_agent::Message::FlowsAsked(asked) => NodeEvent::FlowsAsked(asked),
             from_agent::Message::InstanceStates(states) => NodeEvent::Instances(states),
+            from_agent::Message::PathEnds(ends) => NodeEvent::PathEnds(ends),
         };
         self.output.push_back(ControllerOutput::Event(event));
         Ok(())

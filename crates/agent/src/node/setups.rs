@@ -8,7 +8,7 @@ use catena_protocol::message::{
 };
 
 /// Messages that must be left free in a queue for everything else.
-const LEFT_FREE: usize = 128;
+pub(super) const LEFT_FREE: usize = 128;
 
 impl Node {
     /// The data plane asks for flows.

@@ -3,6 +3,7 @@
 
 use super::instances::InstanceBoard;
 use super::links::LinkBoard;
+use super::telemetry::TelemetryBoard;
 use catena_model::entry::Program;
 use catena_model::program::SegmentPlace;
 use catena_model::{Answer, NodeName, Question};
@@ -38,6 +39,8 @@ pub(crate) struct Fleet {
     pub(crate) links: LinkBoard,
     /// What they run themselves.
     pub(crate) instances: InstanceBoard,
+    /// What they tell of packets at the end of their paths.
+    pub(crate) telemetry: TelemetryBoard,
 }
 
 struct Peer {
@@ -196,6 +199,7 @@ impl Fleet {
 
     /// Forgets a node that is away, and its address.
     pub(crate) fn forget(&self, node: &NodeName) {
+        self.telemetry.forget(node);
         self.lock().retain(|known, peer| known != node || peer.asks.is_some());
     }
 

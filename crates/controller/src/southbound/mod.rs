@@ -8,6 +8,7 @@ pub(crate) mod links;
 pub(crate) mod pki;
 mod session;
 mod setups;
+pub(crate) mod telemetry;
 mod tls;
 
 use crate::connections::{Door, Seated, Tally};

@@ -102,6 +102,7 @@ async fn carry(
     let mut to_run = fleet.instances.follow(&news.node);
     // Who runs nothing and never did is not told so.
     let mut runs_instances = false;
+    let connection = fleet.telemetry.connect();
     loop {
         while let Some(output) = session.poll_output() {
             match output {
@@ -119,6 +120,9 @@ async fn carry(
                     if let Some(message) = setups::answer(&asked, program.as_ref(), &news.node) {
                         outgoing.send(Ok(message)).await.map_err(|_| "the agent went away")?;
                     }
+                }
+                ControllerOutput::Event(NodeEvent::PathEnds(told)) => {
+                    fleet.telemetry.tell(&news.node, connection, &told);
                 }
                 ControllerOutput::Event(NodeEvent::Instances(states)) => {
                     fleet.instances.tell(&news.node, news.session, &states);
@@ -232,6 +236,7 @@ fn translate(event: NodeEvent) -> Result<NodeNews, String> {
         NodeEvent::Links(_)
         | NodeEvent::Answer(_)
         | NodeEvent::FlowsAsked(_)
+        | NodeEvent::PathEnds(_)
         | NodeEvent::Instances(_) => {
             return Err("nobody asked".into());
         }

@@ -1,17 +1,29 @@
-//! What is told of packets at the ends of their paths.
+//! What is told of packets at the ends of their paths, until somebody asks. Refuses to know who is told.
 
 use super::{Engine, RecordLosses};
 use catena_model::telemetry::PathEnd;
 
 impl Engine {
-    /// What was told of packets at the ends of their paths since this was asked last.
+    /// What was told of packets at the ends of their paths since this was asked last, in their order.
     pub fn take_path_ends(&mut self) -> Vec<PathEnd> {
         self.carried.records.take_ends()
     }
 
-    /// What was lost of that, so far.
+    /// Was anything told?
     #[must_use]
-    pub fn record_losses(&self) -> RecordLosses {
+    pub const fn has_path_ends(&self) -> bool {
+        self.carried.records.has_ends()
+    }
+
+    /// Those for which there was no room, since the engine began.
+    #[must_use]
+    pub const fn path_ends_lost(&self) -> u64 {
+        self.carried.records.losses().untold
+    }
+
+    /// What was lost of records, since the engine began.
+    #[must_use]
+    pub const fn record_losses(&self) -> RecordLosses {
         self.carried.records.losses()
     }
 }

@@ -8,6 +8,7 @@ mod injected;
 mod kernel_path;
 mod links;
 mod messages;
+mod path_ends;
 mod ports;
 mod programs;
 pub(in crate::shell) mod segments;
@@ -39,6 +40,7 @@ use catena_protocol::session::ProgramGate;
 use kernel_path::{KernelPath, OPENING_REST, Opening};
 use links::Links;
 use messages::Messages;
+use path_ends::EndsForAgent;
 use ports::port_result;
 use programs::{Running, Unfinished};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -83,6 +85,7 @@ pub(super) struct Control {
     links: Links,
     setups: Setups,
     messages: Messages,
+    path_ends: EndsForAgent,
     gate: ProgramGate,
     running: Option<Running>,
     /// Address of the tunnel sockets that are open.
@@ -140,6 +143,7 @@ impl Control {
             links: Links::new(engine.links),
             setups: Setups::default(),
             messages: Messages::default(),
+            path_ends: EndsForAgent::default(),
             gate: ProgramGate::default(),
             running: None,
             underlay: None,
@@ -179,6 +183,7 @@ impl Control {
                         Report::PortLost(lost) => self.port_lost(lost)?,
                         Report::FlowsAsked(worker, flows) => self.ask_for_flows(worker, &flows),
                         Report::FunctionMessages(messages) => self.take_messages(messages),
+                        Report::PathEnds(worker, told) => self.take_path_ends(worker, &told),
                         Report::FunctionState(worker, changes) => self.keep_state(worker, changes),
                         Report::LinksTurned | Report::Ended(_) => {}
                     }
@@ -196,6 +201,7 @@ impl Control {
             self.tell_unheard();
             self.tell_presence();
             self.pass_messages();
+            self.pass_path_ends();
             self.end_without_starter()?;
         }
     }

@@ -19,6 +19,7 @@ use catena_model::explain::{CatchRequest, CaughtPacket, ExplainAt, FrameBytes};
 use catena_model::id::PortId;
 use catena_model::program::SegmentPlace;
 use catena_model::setup::{FlowAnswer, FlowAsked};
+use catena_model::telemetry::PathEnd;
 use catena_model::{CounterScope, SliceId};
 use std::collections::HashMap;
 use std::hash::RandomState;
@@ -110,10 +111,21 @@ pub(super) enum Report {
     FlowsAsked(usize, Vec<FlowAsked>),
     /// What functions have handed out.
     FunctionMessages(Vec<FunctionMessage>),
+    /// Packets that the worker with this number has brought to the end of their path.
+    PathEnds(usize, ToldEnds),
     /// What functions of the worker with this number remember.
     FunctionState(usize, Vec<StateChange>),
     /// The worker with this number has ended.
     Ended(usize),
+}
+
+/// What a worker tells of packets at the end of their path.
+pub(super) struct ToldEnds {
+    pub(super) ends: Vec<PathEnd>,
+    /// Those for which its engine had no room, since it began.
+    pub(super) lost_in_engine: u64,
+    /// By this the worker knows that nobody has taken it yet.
+    pub(super) _untaken: Arc<()>,
 }
 
 /// A worker's way to the control thread. Its end is told too.
@@ -131,6 +143,11 @@ impl Reports {
     /// Asks for flows.
     pub(super) fn ask_for(&self, flows: Vec<FlowAsked>) {
         self.send(Report::FlowsAsked(self.worker, flows));
+    }
+
+    /// Tells of packets at the end of their path.
+    pub(super) fn tell_ends(&self, told: ToldEnds) {
+        self.send(Report::PathEnds(self.worker, told));
     }
 
     /// Tells what functions remember.

@@ -5,6 +5,7 @@
 //! whatever takes time or may fail in many ways is done by the control thread before.
 
 mod lending;
+mod path_ends;
 mod reporting;
 mod turn;
 
@@ -32,6 +33,7 @@ use catena_model::explain::{ExplainAt, FrameBytes};
 use catena_model::id::PortId;
 use catena_model::program::SegmentPlace;
 use catena_model::{CounterScope, DropReason, PathId};
+use path_ends::EndReports;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
@@ -88,6 +90,7 @@ pub(super) struct Worker {
     tick_ns: Option<u64>,
     /// What the engine's links had gone through when that was reported last.
     link_turns: u64,
+    end_reports: EndReports,
     ready: Vec<u64>,
     /// Which of the ready sources goes first; another with each vector.
     turn: usize,
@@ -138,6 +141,7 @@ impl Worker {
             inherited: BTreeSet::new(),
             tick_ns: None,
             link_turns: 0,
+            end_reports: EndReports::default(),
             ready: Vec::new(),
             turn: 0,
             input: Vec::with_capacity(VECTOR_PACKETS_MAX),
@@ -180,6 +184,7 @@ impl Worker {
             self.report_function_state();
             self.report_links();
             self.ask_for_flows();
+            self.report_path_ends();
         }
     }
 

@@ -2,6 +2,7 @@
 //! the controller only carries the numbers.
 
 use super::problem::Problem;
+use super::telemetry_metrics;
 use super::view::View;
 use crate::northbound::answers::of_kind;
 use axum::http::StatusCode;
@@ -22,13 +23,13 @@ use std::fmt::{self, Write as _};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-type Labels = Vec<(&'static str, LabelText)>;
-type Counters = Family<Labels, Counter>;
+pub(super) type Labels = Vec<(&'static str, LabelText)>;
+pub(super) type Counters = Family<Labels, Counter>;
 type Gauges = Family<Labels, Gauge>;
 
 /// The value of a label: the encoder writes texts as they are, and people have chosen these.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct LabelText(String);
+pub(super) struct LabelText(String);
 
 impl<T: ToString + ?Sized> From<&T> for LabelText {
     fn from(text: &T) -> Self {
@@ -319,6 +320,7 @@ pub(super) async fn answer(view: &View) -> Result<Response, Problem> {
         let state = situation.chain_status(intent, chain.id).state;
         metrics.chain_active.get_or_create(&labels).set(i64::from(state == ChainState::Active));
     }
+    telemetry_metrics::add(view, &mut registry);
     let mut text = String::new();
     // Writing to a text cannot fail.
     let _ = encode(&mut text, &registry);
@@ -326,12 +328,12 @@ pub(super) async fn answer(view: &View) -> Result<Response, Problem> {
 }
 
 /// What people call a chain; one without a name by its identity.
-fn chain_name(intent: &Intent, chain: ChainId) -> String {
+pub(super) fn chain_name(intent: &Intent, chain: ChainId) -> String {
     let name = intent.chains.get(&chain).map(|chain| chain.label.name.clone());
     name.filter(|name| !name.is_empty()).unwrap_or_else(|| chain.to_string())
 }
 
-fn with(labels: &Labels, more: &[(&'static str, &str)]) -> Labels {
+pub(super) fn with(labels: &Labels, more: &[(&'static str, &str)]) -> Labels {
     let more = more.iter().map(|(key, value)| (*key, (*value).into()));
     labels.iter().cloned().chain(more).collect()
 }
@@ -340,7 +342,7 @@ fn add(family: &Counters, labels: &Labels, volume: Volume) {
     count(family, labels, volume.packets);
 }
 
-fn count(family: &Counters, labels: &Labels, packets: u64) {
+pub(super) fn count(family: &Counters, labels: &Labels, packets: u64) {
     family.get_or_create(labels).inc_by(packets);
 }
 

@@ -62,22 +62,30 @@ fn report(id: PathId, path: &PathRecord) -> PathReport {
         path: id,
         chain: path.chain,
         chain_name: path.chain_name.clone(),
-        direction: match path.direction {
-            Direction::Forward => "forward",
-            Direction::Reverse => REVERSE,
-        }
-        .into(),
+        direction: direction(path).into(),
         encapsulation: path.encapsulation,
-        phase: match path.phase {
-            PathPhase::Installed => "installed",
-            PathPhase::Classified => "classified",
-            PathPhase::Superseded => "superseded",
-        }
-        .into(),
+        phase: phase(path).into(),
         since: path.since,
         hops: path.functions().map(|function| hop(&function)).collect(),
         routes: Vec::new(),
         headers: Vec::new(),
+    }
+}
+
+/// Which way it leads, in answers.
+pub(super) const fn direction(path: &PathRecord) -> &'static str {
+    match path.direction {
+        Direction::Forward => "forward",
+        Direction::Reverse => REVERSE,
+    }
+}
+
+/// How far it has come, in answers.
+pub(super) const fn phase(path: &PathRecord) -> &'static str {
+    match path.phase {
+        PathPhase::Installed => "installed",
+        PathPhase::Classified => "classified",
+        PathPhase::Superseded => "superseded",
     }
 }
 

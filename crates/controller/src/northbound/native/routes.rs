@@ -9,9 +9,9 @@ use super::openapi::{anything, many, one, text};
 use super::plan::DraftReport;
 use super::route::{Route, route, streamed};
 use super::{
-    alerts, bulk, chains, check, dump, edge, explain, forget, functions, graphs, instances, links,
-    metrics, node_slices, openapi, openflow, paths, placement, plan, rule_sets, slices, status,
-    tokens, watch,
+    alerts, bulk, chains, check, delays, dump, edge, explain, forget, functions, graphs, instances,
+    links, metrics, node_slices, openapi, openflow, paths, placement, plan, rule_sets, slices,
+    status, tokens, watch,
 };
 use crate::northbound::answers::NDJSON;
 use crate::northbound::routes::Entry;
@@ -19,6 +19,7 @@ use catena_model::Role::{Admin, Operator, Tenant, Viewer};
 use catena_model::access::{NewToken, TokenReport, TokenRequest};
 use catena_model::account::SliceCounters;
 use catena_model::check::CheckReport;
+use catena_model::delays::ChainDelays;
 use catena_model::discovery::LinkReport;
 use catena_model::dump::StateDump;
 use catena_model::event::EventLine;
@@ -119,6 +120,12 @@ pub(super) static ROUTES: &[Route] = &[
     route("GET", "/v1/chains/{chain}/receipt", Viewer, |view| Box::pin(chains::receipt(view)))
         .named("ShowReceipt", "The account of a chain's last change.")
         .answers(one::<Receipt>),
+    route("GET", "/v1/chains/{chain}/delays", Viewer, |view| Box::pin(delays::show(view)))
+        .named(
+            "ShowDelays",
+            "Delays of a chain with telemetry, hop by hop, as its packets tell them.",
+        )
+        .answers(one::<ChainDelays>),
     route("GET", "/v1/chains/{chain}/comparison", Operator, |view| Box::pin(chains::compare(view)))
         .named(
             "CompareChain",

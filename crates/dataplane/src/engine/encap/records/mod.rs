@@ -293,8 +293,13 @@ impl Records {
         std::mem::take(&mut self.ends)
     }
 
+    /// Was anything told?
+    pub(crate) const fn has_ends(&self) -> bool {
+        !self.ends.is_empty()
+    }
+
     /// What was lost.
-    pub(crate) fn losses(&self) -> RecordLosses {
+    pub(crate) const fn losses(&self) -> RecordLosses {
         self.losses
     }
 }
