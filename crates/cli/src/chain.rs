@@ -1,6 +1,7 @@
 //! `catena chain`: deploy and undeploy a chain document, move a chain to another encapsulation or set-up, list
 //! chains, show one with its counters.
 
+use crate::chain_delays;
 use crate::chain_show;
 use crate::connection::Connection;
 use crate::document::Written;
@@ -81,6 +82,14 @@ pub(crate) enum ChainCommand {
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
     },
+    /// How long a chain with telemetry takes, hop by hop and whole, as its packets tell it, with the source of each figure.
+    Delays {
+        /// Name or id.
+        name: String,
+        /// How it is printed.
+        #[arg(short, long, value_enum, default_value = "table")]
+        output: Format,
+    },
     /// One chain with the counters of each hop; where its functions were timed, with the rate, load and delay that are
     /// expected of it beside what is measured (counters are read twice then, half a second apart), or those at a rate.
     Show {
@@ -119,6 +128,7 @@ pub(crate) fn run(connection: &Connection, command: ChainCommand) -> Result<(), 
             tell(Format::Yaml, &chain, |_| {})
         }
         ChainCommand::Check { name, output } => check(&client.check_chain(&name)?, output),
+        ChainCommand::Delays { name, output } => chain_delays::show(&client, &name, output),
         ChainCommand::Show { name, why, rate, output } => {
             let asked = chain_show::Asked { is_why: why, rate };
             chain_show::show(&client, &client.chain(&name)?, asked, output)

@@ -3,11 +3,13 @@
 
 mod why;
 
+use crate::chain_delays;
 use crate::failure::Failure;
 use crate::output::{Format, Table, block, say, table, tell};
 use crate::prediction::{self, Expected};
 use catena_client::Client;
 use catena_model::account::{HopCounters, Volume};
+use catena_model::delays::ChainDelays;
 use catena_model::service_time::ServiceTime;
 use catena_model::setup::ChainSetups;
 use catena_model::status::{
@@ -60,17 +62,27 @@ pub(crate) fn show(
     let threads = why.as_ref().map(Why::threads).unwrap_or_default();
     let expected = prediction::of_report(client, report, &threads, asked.rate)?;
     let why = why.filter(|_| asked.is_why);
+    let delays = chain_delays::of_report(client, report)?;
     let mut told = serde_json::to_value(report)?;
     if let Value::Object(told) = &mut told {
         let prediction = expected.as_ref().map(|expected| ("prediction", expected.json()));
         let why = why.as_ref().map(serde_json::to_value).transpose()?.map(|why| ("why", why));
-        let more = prediction.into_iter().chain(why);
+        let delays = delays.as_ref().map(serde_json::to_value).transpose()?;
+        let delays = delays.map(|delays| ("delays", delays));
+        let more = prediction.into_iter().chain(why).chain(delays);
         told.extend(more.map(|(key, value)| (key.to_owned(), value)));
     }
-    tell(output, &told, |_| people(report, expected.as_ref(), why.as_ref()))
+    tell(output, &told, |_| {
+        people(report, expected.as_ref(), why.as_ref(), delays.as_ref());
+    })
 }
 
-fn people(report: &ChainReport, expected: Option<&Expected>, why: Option<&Why>) {
+fn people(
+    report: &ChainReport,
+    expected: Option<&Expected>,
+    why: Option<&Why>,
+    delays: Option<&ChainDelays>,
+) {
     say!(
         "{}   {} ─► {}",
         report.name,
@@ -102,6 +114,9 @@ fn people(report: &ChainReport, expected: Option<&Expected>, why: Option<&Why>) 
     }
     for line in why.map(Why::lines).unwrap_or_default() {
         say!("{line}");
+    }
+    if let Some(delays) = delays {
+        chain_delays::people(delays);
     }
 }
 

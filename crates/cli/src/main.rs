@@ -8,6 +8,7 @@
 mod alerts;
 mod apply;
 mod chain;
+mod chain_delays;
 mod chain_names;
 mod chain_show;
 mod connection;

@@ -473,6 +473,7 @@ fn no_verb_hands_a_hostile_name_to_the_terminal() {
         (vec!["chain", "list"], true),
         (vec!["chain", "show", &chain], true),
         (vec!["chain", "show", &chain, "--why"], true),
+        (vec!["chain", "delays", &chain], true),
         (vec!["chain", "export", &chain], true),
         (vec!["chain", "check", &chain], true),
         (vec!["graph", "list"], true),

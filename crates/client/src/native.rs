@@ -5,6 +5,7 @@ use crate::client::{escape, unexpected};
 use crate::error::ClientError;
 use catena_model::access::{NewToken, TokenReport, TokenRequest};
 use catena_model::check::CheckReport;
+use catena_model::delays::ChainDelays;
 use catena_model::discovery::LinkReport;
 use catena_model::dump::StateDump;
 use catena_model::event::EventLine;
@@ -45,6 +46,14 @@ impl Client {
     /// When there is none, or the controller does not answer.
     pub fn chain(&self, name: &str) -> Result<ChainReport, ClientError> {
         self.get(&format!("/v1/chains/{}", escape(name)))
+    }
+
+    /// The delays of a chain with telemetry.
+    ///
+    /// # Errors
+    /// When there is no such chain, or the controller does not answer.
+    pub fn chain_delays(&self, name: &str) -> Result<ChainDelays, ClientError> {
+        self.get(&format!("/v1/chains/{}/delays", escape(name)))
     }
 
     /// Every service function.
