@@ -171,6 +171,7 @@ impl Tenants {
             setup: Setup::default(),
             is_symmetric: to.is_some(),
             context: Vec::new(),
+            telemetry: None,
             number,
         });
         chain

@@ -1,5 +1,5 @@
-//! `catena chain`: deploy and undeploy a chain document, move a chain to another encapsulation or set-up, list
-//! chains, show one with its counters.
+//! `catena chain`: deploy and undeploy a chain document, move a chain to another encapsulation, set-up or telemetry,
+//! list chains, show one with its counters.
 
 use crate::chain_delays;
 use crate::chain_show;
@@ -17,6 +17,7 @@ use catena_model::preview::{self, ApplyRequest, Draining};
 use catena_model::resource::Encapsulation;
 use catena_model::setup::Setup;
 use catena_model::status::{ChainReport, ChainState, ChainSummary};
+use catena_model::telemetry::Telemetry;
 use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ pub(crate) enum ChainCommand {
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
     },
-    /// Move a chain to another encapsulation or set-up, under its traffic.
+    /// Move a chain to another encapsulation, set-up or telemetry, under its traffic.
     #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
     Update {
         /// Name or id.
@@ -46,6 +47,9 @@ pub(crate) enum ChainCommand {
         /// what nobody answers for is dropped, or ordinary traffic.
         #[arg(long, group = "change", value_parser = setups())]
         setup: Option<Setup>,
+        /// What nodes write of its packets from now on, as in documents (`{}` is all there is), or `none`.
+        #[arg(long, group = "change", value_parser = telemetry)]
+        telemetry: Option<Wish>,
         /// How it is printed.
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
@@ -113,8 +117,9 @@ pub(crate) fn run(connection: &Connection, command: ChainCommand) -> Result<(), 
     let client = connection.client()?;
     match command {
         ChainCommand::Deploy { file, repeat, output } => deploy(&client, &file, repeat, output),
-        ChainCommand::Update { name, encapsulation, setup, output } => {
-            let change = ChainChange { encapsulation, setup };
+        ChainCommand::Update { name, encapsulation, setup, telemetry, output } => {
+            let telemetry = telemetry.map(|Wish(telemetry)| telemetry);
+            let change = ChainChange { encapsulation, setup, telemetry };
             say_changed(&client.change_chain(&name, &change)?, output)
         }
         ChainCommand::Undeploy { file } => undeploy(&client, &file),
@@ -146,6 +151,20 @@ fn encapsulations() -> impl TypedValueParser<Value = Encapsulation> {
 fn setups() -> impl TypedValueParser<Value = Setup> {
     let names = PossibleValuesParser::new(Setup::ALL.map(Setup::name));
     names.try_map(|name| Setup::named(&name).ok_or("there is no such set-up"))
+}
+
+/// What packets of a chain are to take along; none: nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Wish(Option<Telemetry>);
+
+fn telemetry(text: &str) -> Result<Wish, String> {
+    match text {
+        "none" => Ok(Wish(None)),
+        _ => {
+            let read = serde_norway::from_str(text).map_err(|error| error.to_string());
+            read.map(|telemetry| Wish(Some(telemetry)))
+        }
+    }
 }
 
 /// Reads a document of one chain.
@@ -280,4 +299,23 @@ fn check(report: &CheckReport, output: Format) -> Result<(), Failure> {
         }
     })?;
     if report.is_ok() { Ok(()) } else { Err(Failure::check()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn telemetry_is_said_as_in_documents() {
+        assert_eq!(telemetry("none"), Ok(Wish(None)));
+        assert_eq!(telemetry("{}"), Ok(Wish(Some(Telemetry::default()))));
+        let Ok(Wish(Some(told))) = telemetry("{fields: [latency], mirror: 1, colour: 7}") else {
+            panic!("it is telemetry");
+        };
+        assert_eq!(told.to_string(), "latency   1 in 1 mirrored   colour 7");
+        for (bad, word) in [("all", "Telemetry"), ("{mirror: 0}", "1 is each")] {
+            let refused = telemetry(bad).unwrap_err();
+            assert!(refused.contains(word), "{refused}");
+        }
+    }
 }

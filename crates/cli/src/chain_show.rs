@@ -103,6 +103,9 @@ fn people(
     if let Some(line) = setup_line(report) {
         say!("{line}");
     }
+    if let Some(telemetry) = &report.telemetry {
+        say!("telemetry {telemetry}");
+    }
     for line in remarks(report) {
         say!("{line}");
     }

@@ -234,6 +234,9 @@ fn slices_of(file: &Path) -> Result<Vec<SliceDocument>, Failure> {
 fn show(node: &NodeDetail) {
     list([(&node.status, node.counters.as_ref())]);
     packing::capacity(&node.status).iter().for_each(|line| say!("{line}"));
+    if let Some(place) = segments_line(node) {
+        say!("{place}");
+    }
     for port in &node.status.unbound {
         say!("port {} is DOWN: {}", port.words(), port.reason);
     }
@@ -244,6 +247,16 @@ fn show(node: &NodeDetail) {
         }
     }
     show_tables(&node.tables);
+}
+
+/// Where the node is in the IPv6 underlay, and its number in telemetry; none: it has no place there.
+fn segments_line(node: &NodeDetail) -> Option<String> {
+    let place = node.segments?;
+    let device = node.device.map_or_else(|| "none".to_owned(), |device| device.to_string());
+    Some(format!(
+        "segments at {} below {}   number in telemetry {device}",
+        place.address, place.locator
+    ))
 }
 
 fn show_tables(tables: &[TableFill]) {

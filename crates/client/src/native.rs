@@ -17,18 +17,21 @@ use catena_model::status::{
     AlertReport, ChainReport, ChainSummary, Comparison, FunctionReport, GraphReport,
     InstanceReport, NodeDetail, NodeReport, PathReport, Receipt,
 };
+use catena_model::telemetry::Telemetry;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::ops::ControlFlow;
 
 /// What is to be changed of a chain; what is not given stays.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChainChange {
     /// What carries it from now on.
     pub encapsulation: Option<Encapsulation>,
     /// When the controller is asked for its flows from now on.
     pub setup: Option<Setup>,
+    /// What its packets take along from now on; none within: nothing.
+    pub telemetry: Option<Option<Telemetry>>,
 }
 
 impl Client {
@@ -194,7 +197,8 @@ impl Client {
         chain: &str,
         encapsulation: Encapsulation,
     ) -> Result<ChainReport, ClientError> {
-        self.change_chain(chain, &ChainChange { encapsulation: Some(encapsulation), setup: None })
+        let encapsulation = Some(encapsulation);
+        self.change_chain(chain, &ChainChange { encapsulation, ..ChainChange::default() })
     }
 
     /// Changes of a chain what is given, under its traffic; the receipt is that of this change.
@@ -206,8 +210,11 @@ impl Client {
         chain: &str,
         change: &ChainChange,
     ) -> Result<ChainReport, ClientError> {
-        let ChainChange { encapsulation, setup } = change;
-        let body = json!({"encapsulation": encapsulation, "setup": setup});
+        let ChainChange { encapsulation, setup, telemetry } = change;
+        let mut body = json!({"encapsulation": encapsulation, "setup": setup});
+        if let Some(telemetry) = telemetry {
+            body["telemetry"] = json!(telemetry);
+        }
         self.patch(&format!("/v1/chains/{}", escape(chain)), &body)
     }
 

@@ -12,7 +12,7 @@ use catena_wire::scalar::{EtherType, MplsLabel};
 use catena_wire::source_route::native::{BYTES_WITHOUT_PORTS, PortWidth, TAG_BYTES};
 use catena_wire::source_route::polka::{self, Degree};
 use catena_wire::source_route::{Profile, marked, sr_mpls};
-use catena_wire::{ethernet, ipv4, ipv6, ports, srv6, udp};
+use catena_wire::{ethernet, ipv4, ipv6, ports, srv6, srv6_int, udp};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use utoipa::ToSchema;
@@ -88,6 +88,8 @@ pub struct Capabilities {
     pub header_bytes: usize,
     /// Is there room for metadata: what classifiers write, and whose packet it is?
     pub has_metadata: bool,
+    /// Is there room for records that nodes write of a packet on its way?
+    pub takes_records: bool,
     /// Do frames keep destination address, EtherType and tags? If not, it carries IP packets alone.
     pub keeps_frame: bool,
     /// The version of the protocol from which on every node can read it, also one that its frames only pass.
@@ -122,6 +124,7 @@ const NSH: Capabilities = Capabilities {
     // VXLAN-GPE, and NSH with metadata of type 1 (RFC 8300 section 2.4).
     header_bytes: 8 + 24,
     has_metadata: true,
+    takes_records: false,
     keeps_frame: true,
     since_protocol: 0,
 };
@@ -138,6 +141,7 @@ const MPLS: Capabilities = Capabilities {
     // Two labels (RFC 8595 section 3).
     header_bytes: 8,
     has_metadata: false,
+    takes_records: false,
     keeps_frame: true,
     since_protocol: 0,
 };
@@ -151,6 +155,7 @@ const SOURCE_ROUTE_NATIVE: Capabilities = Capabilities {
     ether_type: Some(EtherType::SOURCE_ROUTE),
     header_bytes: 0,
     has_metadata: false,
+    takes_records: false,
     keeps_frame: true,
     since_protocol: 0,
 };
@@ -169,6 +174,7 @@ const fn marked(name: &'static str, profile: Profile) -> Capabilities {
         ether_type: None,
         header_bytes: 0,
         has_metadata: false,
+        takes_records: false,
         keeps_frame: false,
         since_protocol: 0,
     }
@@ -184,6 +190,7 @@ const SOURCE_ROUTE_SR_MPLS: Capabilities = Capabilities {
     ether_type: None,
     header_bytes: 0,
     has_metadata: false,
+    takes_records: false,
     keeps_frame: true,
     since_protocol: LABELS_AND_NUMBERS_SINCE,
 };
@@ -197,6 +204,7 @@ const SOURCE_ROUTE_POLKA: Capabilities = Capabilities {
     ether_type: Some(EtherType::RESIDUE_ROUTE),
     header_bytes: 0,
     has_metadata: false,
+    takes_records: false,
     keeps_frame: true,
     since_protocol: LABELS_AND_NUMBERS_SINCE,
 };
@@ -220,6 +228,7 @@ const SRV6: Capabilities = Capabilities {
     ether_type: None,
     header_bytes: 0,
     has_metadata: false,
+    takes_records: true,
     keeps_frame: false,
     since_protocol: LOCATORS_SINCE_PROTOCOL,
 };
@@ -242,6 +251,7 @@ const DUMMY: Capabilities = Capabilities {
     ether_type: Some(EtherType(0xfffe)),
     header_bytes: 0,
     has_metadata: false,
+    takes_records: false,
     keeps_frame: true,
     since_protocol: 0,
 };
@@ -499,6 +509,12 @@ impl Encapsulation {
         ethernet::HEADER_BYTES + ipv6::HEADER_BYTES + header - replaced
     }
 
+    /// The same with records of nodes: they stand in segments that are done with, and what they are is said behind all.
+    #[must_use]
+    pub const fn recorded_bytes(self, segments: usize) -> usize {
+        self.segmented_bytes(segments) + srv6_int::TAIL_BYTES
+    }
+
     /// All identifiers that its headers may hold, of chains and of slices.
     #[must_use]
     pub fn identifiers(self) -> RangeInclusive<u32> {
@@ -527,6 +543,20 @@ mod tests {
         }
         assert_eq!(Encapsulation::Mpls.identifiers(), 16..=0xf_feff);
         assert_eq!(Encapsulation::SourceRouteSrMpls.identifiers(), 16..=0x7_ffff);
+    }
+
+    #[test]
+    fn segments_alone_have_room_for_records_and_are_eight_bytes_longer_with_them() {
+        for one in Encapsulation::ALL {
+            assert_eq!(one.capabilities().takes_records, one.is_segmented(), "{one:?}");
+        }
+        for segments in 1..=16 {
+            let bytes = srv6_int::encapsulation_bytes(segments);
+            let [packets, frames] = [Encapsulation::Srv6, Encapsulation::Srv6Ethernet];
+            assert_eq!(packets.recorded_bytes(segments), bytes);
+            assert_eq!(frames.recorded_bytes(segments), bytes + ethernet::HEADER_BYTES);
+            assert_eq!(packets.segmented_bytes(segments) + 8, bytes);
+        }
     }
 
     #[test]

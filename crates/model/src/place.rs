@@ -5,6 +5,7 @@ use crate::telemetry::DeviceId;
 pub use catena_wire::srv6::Locator;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use utoipa::ToSchema;
 
 /// Nodes of before this version of the protocol know no locators.
 pub const LOCATORS_SINCE_PROTOCOL: u32 = 17;
@@ -26,11 +27,13 @@ impl Default for Underlay {
 }
 
 /// A node's place in the IPv6 underlay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub struct SegmentPlace {
     /// Source of its packets.
+    #[schema(value_type = String)]
     pub address: Ipv6Addr,
     /// The prefix below which its segment identifiers are (RFC 8986 section 3.1).
+    #[schema(value_type = String)]
     pub locator: Locator,
 }
 

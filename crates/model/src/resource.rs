@@ -9,6 +9,7 @@ use crate::id::{
     SubnetId,
 };
 use crate::setup::Setup;
+use crate::telemetry::Telemetry;
 pub use crate::template::{FunctionTemplate, Runs};
 use catena_wire::scalar::{MacAddr, PortRange, Vni};
 use ipnet::IpNet;
@@ -455,6 +456,9 @@ pub struct Chain {
     /// When the controller is asked for its flows.
     #[serde(default, skip_serializing_if = "Setup::is_proactive")]
     pub setup: Setup,
+    /// What its packets take along; none: nothing is written of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<Telemetry>,
     /// Small number for the border (`chain_id`), unique in the deployment; never the path id.
     pub number: u32,
 }

@@ -7,9 +7,11 @@ use crate::capacity::{Capacity, Room};
 use crate::drop_reason::DropReason;
 use crate::id::{BlueprintNumber, ChainId, GraphId, InstanceId, NodeName, PathId, PortId};
 use crate::losses::LinkLosses;
+use crate::place::SegmentPlace;
 use crate::resource::Encapsulation;
 use crate::setup::{ChainSetups, Setup};
 pub use crate::source_route::PathHeader;
+use crate::telemetry::{DeviceId, Telemetry};
 use crate::topology::{CableEnd, NodeRole};
 pub use functions::{AlertReport, Condition, FunctionAlert, FunctionReport};
 use serde::{Deserialize, Serialize};
@@ -226,6 +228,9 @@ pub struct ChainReport {
     /// Its flows that the controller was asked for, over all nodes that tell counters; none: for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setups: Option<ChainSetups>,
+    /// What its packets take along; none: nothing is written of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<Telemetry>,
     /// Its paths that nodes know: both directions of a symmetric chain, and what is on its way or
     /// former.
     #[serde(default)]
@@ -460,6 +465,13 @@ pub struct NodeDetail {
     pub counters: Option<NodeCounters>,
     /// The tables of the program that it should run.
     pub tables: Vec<TableFill>,
+    /// Its place in the IPv6 underlay; none: it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segments: Option<SegmentPlace>,
+    /// Its number in telemetry; none: it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u16>)]
+    pub device: Option<DeviceId>,
 }
 
 /// How far an instance is from being safe to stop.
@@ -569,6 +581,11 @@ mod tests {
             },
             counters: Some(counters),
             tables: vec![TableFill { table: "ports".into(), entries: 1, limit: None }],
+            segments: Some(SegmentPlace {
+                address: "2001:db8::1".parse().unwrap(),
+                locator: "5f00:0:1::/48".parse().unwrap(),
+            }),
+            device: Some(DeviceId(7)),
         };
         let written = serde_json::to_string(&detail).unwrap();
         assert_eq!(serde_json::from_str::<NodeDetail>(&written).unwrap(), detail);

@@ -4,6 +4,7 @@
 use crate::id::{BlueprintNumber, InstanceId, PathId};
 pub use catena_wire::scalar::{FlowCounter, QueueId, QueueLength};
 pub use catena_wire::srv6_int::{ArrivalTime, MapInfo};
+use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -36,6 +37,18 @@ impl TelemetryField {
     pub const ALL: [Self; 5] =
         [Self::Device, Self::Arrival, Self::Latency, Self::Queue, Self::Counter];
 
+    /// As it is written in documents and messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Arrival => "arrival",
+            Self::Latency => "latency",
+            Self::Queue => "queue",
+            Self::Counter => "counter",
+        }
+    }
+
     const fn bit(self) -> MapInfo {
         match self {
             Self::Device => MapInfo::DEVICE,
@@ -52,8 +65,10 @@ impl TelemetryField {
 #[serde(default, deny_unknown_fields)]
 pub struct Telemetry {
     /// What nodes write.
+    #[serde(deserialize_with = "some_fields")]
     pub fields: BTreeSet<TelemetryField>,
     /// One in so many packets of each flow is told of at the end, whatever it met.
+    #[serde(deserialize_with = "some_packets")]
     #[schema(value_type = u32, minimum = 1)]
     pub mirror: NonZeroU32,
     /// What marks its packets, as whoever watches the underlay agrees on.
@@ -74,6 +89,44 @@ impl Telemetry {
         let none = MapInfo::default();
         self.fields.iter().fold(none, |map, field| map.with(field.bit()))
     }
+}
+
+impl fmt::Display for Telemetry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fields: Vec<&str> = self.fields.iter().map(|field| field.name()).collect();
+        write!(f, "{}   1 in {} mirrored", fields.join(", "), self.mirror)?;
+        if self.colour > 0 {
+            write!(f, "   colour {}", self.colour)?;
+        }
+        match self.latency_limit_us {
+            Some(limit) => write!(f, "   and those over {limit} µs"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn some_fields<'de, D>(from: D) -> Result<BTreeSet<TelemetryField>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let fields = BTreeSet::deserialize(from)?;
+    if fields.is_empty() {
+        return Err(D::Error::custom(
+            "telemetry without fields says nothing: name one of 'fields' at least, leave 'fields' out for all, or take \
+             the telemetry away (null)",
+        ));
+    }
+    Ok(fields)
+}
+
+fn some_packets<'de, D>(from: D) -> Result<NonZeroU32, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let packets = NonZeroU32::new(u32::deserialize(from)?);
+    packets.ok_or_else(|| {
+        D::Error::custom("'mirror' tells of one in so many packets, and 0 is none: 1 is each")
+    })
 }
 
 impl Default for Telemetry {
@@ -296,4 +349,43 @@ pub struct PlannedPath {
     pub one_in: NonZeroU32,
     /// Its hops. Whoever serves the last one reports.
     pub hops: Vec<PlannedHop>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn what_is_not_said_is_the_default_and_what_is_written_is_read() {
+        let of = |said: Value| serde_json::from_value::<Telemetry>(said).unwrap();
+        assert_eq!(of(json!({})), Telemetry::default());
+        let all = json!({
+            "fields": ["device", "arrival", "latency", "queue", "counter"], "mirror": 64, "colour": 0,
+        });
+        assert_eq!(serde_json::to_value(Telemetry::default()).unwrap(), all);
+        let said = json!({
+            "fields": ["arrival", "counter"], "mirror": 3, "colour": 255, "latency_limit_us": 9,
+        });
+        assert_eq!(serde_json::to_value(of(said.clone())).unwrap(), said);
+        let words = "arrival, counter   1 in 3 mirrored   colour 255   and those over 9 µs";
+        assert_eq!(of(said).to_string(), words);
+        for field in TelemetryField::ALL {
+            assert_eq!(serde_json::to_value(field).unwrap(), json!(field.name()));
+        }
+    }
+
+    #[test]
+    fn what_would_say_nothing_is_refused_with_what_to_do() {
+        for (said, words) in [
+            (json!({"fields": []}), "name one of 'fields' at least"),
+            (json!({"fields": ["delay"]}), "unknown variant `delay`, expected one of `device`"),
+            (json!({"mirror": 0}), "1 is each"),
+            (json!({"latency_limit_us": 0}), "nonzero"),
+            (json!({"limit": 1}), "unknown field `limit`"),
+        ] {
+            let refused = serde_json::from_value::<Telemetry>(said).unwrap_err().to_string();
+            assert!(refused.contains(words), "{refused}");
+        }
+    }
 }

@@ -77,7 +77,8 @@ impl Step<'_> {
     fn render(&mut self, chain: &Chain) -> Option<Vec<Rendering>> {
         let world = (self.intent, self.inventory, self.graphs);
         let ways = render_routed(world, (self.ledger, self.roads), chain).ok();
-        if ways.is_none() && chain.encapsulation.is_source_route() {
+        let by_numbers = chain.encapsulation.is_source_route() || chain.telemetry.is_some();
+        if ways.is_none() && by_numbers {
             // It may be in want of a number that rests, and no news tells when that is free.
             self.ledger.unserved.insert(chain.id);
         }
@@ -289,6 +290,7 @@ fn install(
         direction: way.direction,
         encapsulation: way.encapsulation,
         context: way.context.clone(),
+        telemetry: way.telemetry.clone(),
         hops: way.hops.clone(),
         members: shared(ledger, &way.members),
         destination: way.destination,

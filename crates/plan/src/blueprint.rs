@@ -76,8 +76,12 @@ impl Blueprint {
         intent: &IndexedIntent,
         inventory: &Inventory,
     ) -> Programs {
-        let from = self.looked_among(inventory).map(|looked| Sources {
+        // What hosts know of one another is made for all of them at once.
+        let are_named = self.ledger.devices.are_given_as(&ledger.devices);
+        let looked = self.looked_among(inventory).filter(|_| are_named);
+        let from = looked.map(|looked| Sources {
             paths: &self.ledger.paths,
+            devices: &self.ledger.devices,
             port_numbers: &self.ledger.port_numbers,
             ways: &self.ledger.ways,
             detours: &self.ledger.detours,

@@ -45,6 +45,7 @@ fn check_alone<'i>(
         check_nodes(intent, instance)?;
     }
     check_kept(intent, chain)?;
+    check_records(chain)?;
     bundled::check_directions(intent, chain)?;
     bundled::check_crossings(intent, graphs, chain)?;
     check_routes(intent, graphs, chain)?;
@@ -207,6 +208,18 @@ fn check_kept(intent: &Intent, chain: &Chain) -> Result<(), PlanError> {
         let field = if *field == FlowField::EthSrc { "eth_src" } else { "eth_dst" };
         Err(PlanError::LostField { chain, carried, field, function: function.name() })
     })
+}
+
+/// Where nodes write of packets, these have room for it.
+fn check_records(chain: &Chain) -> Result<(), PlanError> {
+    let takes = |by: &Encapsulation| by.capabilities().takes_records;
+    if chain.telemetry.is_none() || takes(&chain.encapsulation) {
+        return Ok(());
+    }
+    let takers: Vec<&str> =
+        Encapsulation::ALL.iter().filter(|by| takes(by)).map(|by| by.name()).collect();
+    let (chain, carried) = (chain.name(), chain.encapsulation.name());
+    Err(PlanError::NoRoomForRecords { chain, carried, takers: takers.join(", ") })
 }
 
 fn check_encapsulation(chain: &Chain, instance: &Instance) -> Result<(), PlanError> {

@@ -30,7 +30,7 @@ pub fn compare(
 ) -> Vec<Comparison> {
     let one = |encapsulation: &Encapsulation| {
         let mut then = intent.clone();
-        then.put(chain.clone().moved_to(*encapsulation));
+        then.put(without_records(chain.clone().moved_to(*encapsulation)));
         if let Err(refusal) = then.check() {
             return refused(*encapsulation, refusal.to_string());
         }
@@ -51,6 +51,12 @@ pub fn compare(
         }
     };
     among.iter().map(one).collect()
+}
+
+/// What has no room for telemetry is compared as it would carry the chain: without.
+fn without_records(chain: Chain) -> Chain {
+    let has_room = chain.encapsulation.capabilities().takes_records;
+    Chain { telemetry: chain.telemetry.clone().filter(|_| has_room), ..chain }
 }
 
 fn refused(encapsulation: Encapsulation, why: String) -> Comparison {
@@ -107,6 +113,7 @@ fn single_legs(path: &PathRecord, outcome: &Blueprint, inventory: &Inventory) ->
                 to: send.to.clone(),
                 function: function.clone(),
                 added_bytes: match path.encapsulation.is_segmented() {
+                    true if path.telemetry.is_some() => path.encapsulation.recorded_bytes(segments),
                     true => path.encapsulation.segmented_bytes(segments),
                     false => path.encapsulation.added_bytes(&[], is_ipv6),
                 },

@@ -16,6 +16,19 @@ pub enum PlanError {
         /// [`catena_model::limits::CHAIN_FUNCTIONS_MAX`].
         limit: usize,
     },
+    /// Its packets have no place for what nodes would write of them.
+    #[error(
+        "chain '{chain}' has telemetry, for which {carried} has no room; take its telemetry away first \
+         ('telemetry': null), or carry it by one of {takers}"
+    )]
+    NoRoomForRecords {
+        /// The chain.
+        chain: String,
+        /// What carries it.
+        carried: &'static str,
+        /// What has room.
+        takers: String,
+    },
     /// A function sees half of what it must see.
     #[error(
         "function '{function}' understands a connection by both of its directions, and chain '{chain}' leads one of \

@@ -7,6 +7,7 @@ use catena_model::program::{LOCATORS_SINCE_PROTOCOL, LocatorEntry, SegmentPlace,
 use catena_model::source_route::{
     EDGES_SINCE_PROTOCOL, GIVES_SINCE_PROTOCOL, PASSES_SINCE_PROTOCOL, RESTS_SINCE_PROTOCOL,
 };
+use catena_model::telemetry::{DeviceId, TELEMETRY_SINCE_PROTOCOL};
 use catena_model::topology::{NodePlace, NodeRole};
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use imbl::OrdSet;
@@ -84,15 +85,26 @@ impl NodeFacts {
         self.is_edge && self.protocol >= EDGES_SINCE_PROTOCOL
     }
 
-    /// What other nodes are told of its place in the IPv6 underlay, if they and it know of such places.
-    pub(crate) fn locator(&self, node: &NodeName) -> Option<LocatorEntry> {
+    /// What nodes are told of its place in the IPv6 underlay, if they and it know of such places, and of its number in
+    /// telemetry, if it writes any.
+    pub(crate) fn locator(
+        &self,
+        node: &NodeName,
+        device: Option<DeviceId>,
+    ) -> Option<LocatorEntry> {
         let place = self.segments.filter(|_| self.knows_locators())?;
-        Some(LocatorEntry { node: node.clone(), place, device: None })
+        let device = device.filter(|_| self.knows_telemetry());
+        Some(LocatorEntry { node: node.clone(), place, device })
     }
 
     /// Does the node know where segments lead?
     pub(crate) const fn knows_locators(&self) -> bool {
         self.protocol >= LOCATORS_SINCE_PROTOCOL
+    }
+
+    /// Does the node write of packets, and carry on what others wrote?
+    pub(crate) const fn knows_telemetry(&self) -> bool {
+        self.protocol >= TELEMETRY_SINCE_PROTOCOL
     }
 
     /// What must be known of the node while it is away.

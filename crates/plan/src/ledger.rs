@@ -3,6 +3,7 @@
 
 use crate::borders::{BorderBooks, StitchBooks};
 use crate::cables::Cables;
+use crate::devices::Devices;
 use crate::inventory::Inventory;
 use crate::paths::Paths;
 use crate::port_numbers::NumberBooks;
@@ -17,6 +18,7 @@ use catena_model::limits::PATH_ID_QUARANTINE_BLUEPRINTS;
 use catena_model::program::{HopEntry, HopKind, PathEntry, PortEntry, RuleEntry, SetupEntry};
 use catena_model::resource::{ContextHeader, Encapsulation};
 use catena_model::setup::Setup;
+use catena_model::telemetry::{DeviceId, Telemetry};
 use catena_model::{BlueprintNumber, NodeName, PathId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,6 +94,9 @@ pub struct PathRecord {
     /// Metadata that its classifiers write.
     #[serde(default)]
     pub context: Vec<ContextHeader>,
+    /// What its packets take along; none: nothing is written of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<Telemetry>,
     /// The functions in order.
     pub hops: Vec<HopEntry>,
     /// Those of them that come with Catena, and what they are made of. It never changes: another configuration,
@@ -302,7 +307,7 @@ impl PathRecord {
             destination: self.destination,
             is_way_back: self.direction == Direction::Reverse,
             splits_flows: self.splits_flows,
-            telemetry: None,
+            telemetry: self.telemetry.clone(),
         }
     }
 }
@@ -334,6 +339,9 @@ pub struct Ledger {
     /// The detours around their cables. They are kept beside it in the same manner.
     #[serde(default, skip_serializing)]
     pub detours: DetourBooks,
+    /// The numbers of nodes in telemetry. They are kept beside it.
+    #[serde(default, skip_serializing)]
+    pub devices: Arc<Devices>,
     /// What links take of which cables are made.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub link_mtus: LinkMtus,
@@ -364,6 +372,12 @@ impl Ledger {
     /// The paths that a chain uses or is about to use: those that are not superseded.
     pub(crate) fn current(&self, chain: ChainId) -> impl Iterator<Item = (PathId, &PathRecord)> {
         self.paths.of_chain(chain).filter(|(_, path)| path.phase != PathPhase::Superseded)
+    }
+
+    /// The number of a node in telemetry; none: it has none, as it has no place in the IPv6 underlay, or none was left.
+    #[must_use]
+    pub fn device_of(&self, node: &NodeName) -> Option<DeviceId> {
+        self.devices.of(node)
     }
 
     /// The paths that a chain's rules send into, forward first.

@@ -20,6 +20,7 @@ mod cables;
 mod check;
 mod compare;
 mod counts;
+mod devices;
 mod drain;
 mod error;
 mod flow_setup;
@@ -69,6 +70,7 @@ pub use blueprint::Blueprint;
 pub use borders::{BorderBooks, NodeBorders, Stitch, StitchBooks, WayBorder};
 pub use cables::{Cables, ToldLinks, cables, link_reports};
 pub use compare::compare;
+pub use devices::Devices;
 pub use drain::{
     Asked, Counted, DRAIN_INTERVAL, DRAIN_INTERVAL_MIN, DRAIN_WAIT_MAX, DrainWatch, PIN_WAIT_MAX,
     rewriting,

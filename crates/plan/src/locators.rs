@@ -1,15 +1,18 @@
 //! Whether a chain over segments of IPv6 has all that its packets need: a place in the IPv6 underlay for every node
-//! that they leave or come to, and room for their headers. Refuses to know ways in the underlay.
+//! that they leave or come to, and room for their headers; with telemetry, nodes that write it, and one header for the
+//! whole way. Refuses to know ways in the underlay.
 
+use crate::devices::Devices;
 use crate::intent::Intent;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, NodeFacts};
 use crate::render::Rendering;
 use crate::sends::Sending;
 use catena_model::NodeName;
 use catena_model::id::PortId;
-use catena_model::program::{HopEntry, RulePlace};
+use catena_model::program::{Balance, HopEntry, HopKind, RulePlace};
 use catena_model::source_route::behind;
-use std::collections::BTreeSet;
+use catena_model::telemetry::DeviceId;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Have the nodes that these packets leave and come to a place in the IPv6 underlay? Where they may leave any host,
 /// each answers for its own: who has no place ends them by name.
@@ -41,6 +44,75 @@ fn placed(inventory: &Inventory, node: &NodeName) -> Result<(), String> {
     }
 }
 
+/// Can all nodes on a way write of its packets, and does one header lead over all of it?
+///
+/// # Errors
+/// What stands in the way, and what to do.
+pub(crate) fn check_records(
+    (inventory, devices): (&Inventory, &Devices),
+    way: &Rendering,
+    sends: &BTreeSet<(PortId, Sending)>,
+) -> Result<(), String> {
+    let or_else = "or take the chain's telemetry away ('telemetry': null)";
+    if let Some(why) = uncovered(&way.hops) {
+        return Err(format!(
+            "telemetry goes to the last function in one header, and {why}, {or_else}"
+        ));
+    }
+    let mut numbered: BTreeMap<DeviceId, &NodeName> = BTreeMap::new();
+    let nodes: BTreeSet<&NodeName> =
+        sends.iter().flat_map(|(_, send)| send.from.iter().chain([&send.to])).collect();
+    for node in nodes {
+        if !inventory.facts(node).is_some_and(NodeFacts::knows_telemetry) {
+            return Err(format!(
+                "node '{node}' runs a version that knows no telemetry, by what it said last; bring it up to date, \
+                 {or_else}"
+            ));
+        }
+        let Some(device) = devices.of(node) else {
+            return Err(format!(
+                "node '{node}' has no number in telemetry: {} are given, and {} of nodes that have gone rest for a \
+                 time; wait until one is free, {or_else}",
+                devices.given().count(),
+                devices.resting()
+            ));
+        };
+        if let Some(other) = numbered.insert(device, node) {
+            return Err(format!(
+                "nodes '{other}' and '{node}' have one number in telemetry, {device}; start the agent of one of them \
+                 without --locator, and with it again when that is active, {or_else}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Why one header does not lead from the first function of a way to the last, and what to do; none: it does.
+fn uncovered(hops: &[HopEntry]) -> Option<String> {
+    let is_passed = |hop: &HopEntry| hop.kind == HopKind::Through;
+    let Some(first) = hops.iter().position(is_passed) else {
+        return Some("packets pass no function: give it one".into());
+    };
+    let reached = behind(hops, first).last().unwrap_or(first);
+    let next = hops.iter().skip(reached + 1).find(|hop| is_passed(hop))?;
+    let last = hops.get(reached)?;
+    Some(match (&last.rewrites, &next.balance) {
+        (Some(_), _) => format!(
+            "function '{}' rewrites by what flows are known, so another leads on from it: let it be the last",
+            last.name
+        ),
+        (None, Balance::Fields(_)) if next.instances.len() > 1 => format!(
+            "function '{}' chooses among its instances by other fields than flows are known by, so another leads to \
+             it: let it have one instance, or choose by flows",
+            next.name
+        ),
+        (None, _) => format!(
+            "ways to function '{}' are too many, so another leads to it: use fewer functions, or fewer instances",
+            next.name
+        ),
+    })
+}
+
 /// Do packets of a chain's network fit the underlay with the longest header that these packets get?
 ///
 /// # Errors
@@ -66,7 +138,10 @@ pub(crate) fn check_lengths(
     let facts = nodes.chain(origins).filter_map(|node| inventory.facts(node));
     let Some(carries) = facts.map(|facts| facts.underlay.mtu).min() else { return Ok(()) };
     // Of a frame that is carried whole, its Ethernet header too.
-    let added = way.encapsulation.segmented_bytes(segments);
+    let added = match way.telemetry {
+        Some(_) => way.encapsulation.recorded_bytes(segments),
+        None => way.encapsulation.segmented_bytes(segments),
+    };
     let (tenants, carries) = (usize::from(network.mtu), usize::from(carries));
     if tenants + added <= carries {
         return Ok(());

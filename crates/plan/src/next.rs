@@ -5,6 +5,7 @@ use crate::atlas::Atlas;
 use crate::blueprint::Blueprint;
 use crate::borders::{self, Carried, Made};
 use crate::cables::{self, Cables, remembered};
+use crate::devices::{self, number_nodes};
 use crate::graph::{Graphs, groups};
 use crate::index::IndexedIntent;
 use crate::intent::Intent;
@@ -84,6 +85,7 @@ fn next_chains(
     ledger.number = number;
     ledger.unserved = BTreeSet::new();
     ledger.release_forgotten(inventory);
+    number_nodes(&mut ledger.devices, inventory, number);
     let (followed, mut atlas) = route(previous, &mut ledger, inventory);
     if followed.is_reach_new {
         touched.extend(touched::by_source_routes(&ledger, intent));
@@ -136,6 +138,7 @@ fn next_chains(
     ledger.end_quarantines();
     let former = (&*previous.ledger, inventory);
     port_numbers::note_needs(&mut ledger.port_numbers, &programs, former, number);
+    devices::note_needs(&mut ledger.devices, &programs, number);
     note_needs(previous, &mut ledger, &changed, &programs, inventory);
     let looked = Some(Arc::new(Looked::new(intent, inventory, &slices, atlas)));
     let ledger = Arc::new(ledger);

@@ -9,6 +9,7 @@ mod update;
 
 use crate::borders::{BorderBooks, StitchBooks};
 use crate::counts::Counts;
+use crate::devices::Devices;
 use crate::index::{IndexedIntent, Member, Relation};
 use crate::intent::{Intent, Table, differences};
 use crate::inventory::{Inventory, NodeFacts};
@@ -99,6 +100,7 @@ pub(crate) struct Sources<'s> {
     pub(crate) intent: &'s IndexedIntent,
     pub(crate) nodes: &'s BTreeMap<NodeName, NodeFacts>,
     pub(crate) switches: &'s BTreeMap<NodeName, NodeFacts>,
+    pub(crate) devices: &'s Devices,
     pub(crate) port_numbers: &'s NumberBooks,
     pub(crate) ways: &'s WayBooks,
     pub(crate) detours: &'s DetourBooks,
@@ -118,6 +120,7 @@ impl<'s> Sources<'s> {
             intent,
             nodes: &inventory.nodes,
             switches: &inventory.switches,
+            devices: &ledger.devices,
             port_numbers: &ledger.port_numbers,
             ways: &ledger.ways,
             detours: &ledger.detours,

@@ -18,6 +18,7 @@ use catena_model::resource::{
     TuplePattern,
 };
 use catena_model::setup::Setup;
+use catena_model::telemetry::Telemetry;
 use catena_model::{NodeName, PathId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub(crate) struct Rendering {
     pub(crate) direction: Direction,
     pub(crate) encapsulation: Encapsulation,
     pub(crate) context: Vec<ContextHeader>,
+    pub(crate) telemetry: Option<Telemetry>,
     pub(crate) hops: Vec<HopEntry>,
     /// Those that come with Catena.
     pub(crate) members: Vec<Member>,
@@ -50,6 +52,7 @@ impl Rendering {
         path.direction == self.direction
             && path.encapsulation == self.encapsulation
             && path.context == self.context
+            && path.telemetry == self.telemetry
             && path.hops == self.hops
             && path.members == self.members
             && path.destination == self.destination
@@ -116,6 +119,7 @@ pub(crate) fn render(
             direction,
             encapsulation: chain.encapsulation,
             context: chain.context.clone(),
+            telemetry: chain.telemetry.clone(),
             hops,
             members,
             destination: destination.ok_or("its functions have no port to deliver from")?,

@@ -187,6 +187,9 @@ pub(crate) fn render_routed(
         for way in &ways {
             let sends = sends(&way.hops, &Starts::of_rules(&way.rules));
             locators::check(inventory, &sends)?;
+            if way.telemetry.is_some() {
+                locators::check_records((inventory, &ledger.devices), way, &sends)?;
+            }
             locators::check_lengths((intent, inventory), way, &sends)?;
         }
     }

@@ -50,7 +50,8 @@ impl Looked {
     pub(crate) fn is_among(&self, inventory: &Inventory) -> bool {
         let are_same = |one: &BTreeMap<NodeName, NodeFacts>, other: &BTreeMap<_, NodeFacts>| {
             let place = |(node, facts): (&NodeName, &NodeFacts)| {
-                (node.clone(), facts.underlay, facts.locator(node), facts.knows_locators())
+                let knows = (facts.knows_locators(), facts.knows_telemetry());
+                (node.clone(), facts.underlay, facts.segments, knows)
             };
             one.iter().map(place).eq(other.iter().map(place))
         };

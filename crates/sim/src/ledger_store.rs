@@ -1,6 +1,7 @@
 //! What the planner remembers, as documents of the store: a model of the controller's module of that name. A
 //! document for each path, one for the port numbers of each node, one for the ways from it and one for their
-//! detours, one for all cables, one for what each node was told, and a head.
+//! detours, one for all cables, one for the numbers of all nodes in telemetry, one for what each node was told, and a
+//! head.
 
 use crate::planted::Planted;
 use catena_model::entry::ProgramVersion;
@@ -20,6 +21,7 @@ const PORT_NUMBERS_KIND: &str = "port-numbers";
 const WAYS_KIND: &str = "ways";
 const DETOURS_KIND: &str = "detours";
 const CABLES_KIND: &str = "cables";
+const DEVICES_KIND: &str = "devices";
 const PROGRAM_KIND: &str = "program";
 
 type OfNodes<T> = BTreeMap<NodeName, Arc<T>>;
@@ -32,6 +34,9 @@ pub(crate) fn read_ledger(store: &dyn Store) -> Result<Ledger, StoreError> {
     ledger.detours = of_nodes(store, DETOURS_KIND)?;
     if let Some(cables) = store.get(&cables_key())? {
         ledger.cables = Arc::new(cables.decode()?);
+    }
+    if let Some(devices) = store.get(&devices_key())? {
+        ledger.devices = Arc::new(devices.decode()?);
     }
     let mut paths = Vec::new();
     for document in store.list(PATH_KIND)? {
@@ -86,6 +91,9 @@ pub(crate) fn put_ledger(
     if ledger.cables != former.cables {
         transaction.put(cables_key(), ledger.cables.as_ref(), Expect::Any)?;
     }
+    if ledger.devices != former.devices {
+        transaction.put(devices_key(), ledger.devices.as_ref(), Expect::Any)?;
+    }
     for (node, version) in told {
         transaction.put(Key::new(PROGRAM_KIND, node), &version, Expect::Any)?;
     }
@@ -126,6 +134,10 @@ fn spoilt(book: &PortNumbers, planted: Planted) -> Value {
         _ => {}
     }
     written
+}
+
+fn devices_key() -> Key {
+    Key::new(DEVICES_KIND, "current")
 }
 
 fn head_key() -> Key {

@@ -130,6 +130,7 @@ fn declare(
         setup: Setup::default(),
         is_symmetric: false,
         context: Vec::new(),
+        telemetry: None,
         number,
     };
     intent.chains.insert(id, chain);

@@ -93,6 +93,7 @@ fn report() -> ChainReport {
         encapsulation: Encapsulation::Nsh,
         setup: Setup::default(),
         setups: None,
+        telemetry: None,
         paths: vec![
             path(42, "forward", IN_USE, &[("v1", false), ("ids", true), ("v7", false)]),
             path(43, "reverse", IN_USE, &[("v7", false), ("v1", false)]),

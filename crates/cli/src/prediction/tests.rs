@@ -247,6 +247,7 @@ fn report(ms: u64, packets: u64) -> ChainReport {
         encapsulation: Encapsulation::Nsh,
         setup: Setup::default(),
         setups: None,
+        telemetry: None,
         paths: vec![PathReport {
             path: PathId(42),
             chain: WEB,

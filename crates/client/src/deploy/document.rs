@@ -5,6 +5,7 @@ use super::words;
 use catena_model::classifier::FIELDS;
 use catena_model::resource::Encapsulation;
 use catena_model::setup::Setup;
+use catena_model::telemetry::Telemetry;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,9 @@ pub struct ChainDocument {
     /// When the controller is asked for its flows; without one, as it is, or before any comes for a new chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<Setup>,
+    /// What its packets take along, and which of them are told of; null takes it away; without one, as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    pub telemetry: Option<Option<Telemetry>>,
     /// Do the answers take the same instances in reverse order?
     #[serde(default, skip_serializing_if = "is_false")]
     pub symmetric: bool,
@@ -64,6 +68,11 @@ impl ChainDocument {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for this form")]
 fn is_false(value: &bool) -> bool {
     !*value
+}
+
+/// A value that was given, even as null.
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
 }
 
 /// What functions may speak.
@@ -280,6 +289,27 @@ mod tests {
             let word = serde_json::to_value(direction).unwrap();
             assert_eq!(word, direction.to_string());
             assert_eq!(serde_json::from_value::<Direction>(word).unwrap(), direction);
+        }
+    }
+
+    #[test]
+    fn telemetry_is_given_left_as_it_is_or_taken_away() {
+        let read = |telemetry: &str| {
+            let text = format!(r#"{{"source": "S", "chain": []{telemetry}}}"#);
+            serde_json::from_str::<ChainDocument>(&text)
+        };
+        let all = Some(Some(Telemetry::default()));
+        for (said, meant) in
+            [("", None), (r#", "telemetry": null"#, Some(None)), (r#", "telemetry": {}"#, all)]
+        {
+            let document = read(said).unwrap();
+            assert_eq!(document.telemetry, meant);
+            let written = serde_json::to_string(&document).unwrap();
+            assert_eq!(serde_json::from_str::<ChainDocument>(&written).unwrap(), document);
+        }
+        for (bad, word) in [("[]", "fields"), (r#"["delay"]"#, "`latency`")] {
+            let refused = read(&format!(r#", "telemetry": {{"fields": {bad}}}"#)).unwrap_err();
+            assert!(refused.to_string().contains(word), "{refused}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the planner remembers, in the store: a document for each path, one for what bundled functions of any are made
-//! of, one for the port numbers of each node and one
-//! for the ways from it, one for all cables, and a head, one for some paths of slices, one for what each node was
-//! told; a change writes what it changes. Knows keys and former forms; refuses to know what a path is.
+//! of, one for the port numbers of each node and one for the ways from it, one for all cables, one for the numbers of
+//! all nodes in telemetry, and a head, one for some paths of slices, one for what each node was told; a change writes
+//! what it changes. Knows keys and former forms; refuses to know what a path is.
 
 mod configurations;
 
@@ -20,6 +20,7 @@ const PORT_NUMBERS_KIND: &str = "port-numbers";
 const WAYS_KIND: &str = "ways";
 const DETOURS_KIND: &str = "detours";
 const CABLES_KIND: &str = "cables";
+const DEVICES_KIND: &str = "devices";
 const PROGRAM_KIND: &str = "program";
 const CONFIGURATION_KIND: &str = "configuration";
 const SLICES_KIND: &str = "slice-paths";
@@ -42,6 +43,9 @@ pub(super) fn read(store: &dyn Store) -> Result<Option<Ledger>, StoreError> {
     ledger.detours = shared(of_nodes::<NodeDetours>(store, DETOURS_KIND)?);
     if let Some(cables) = store.get(&cables_key())? {
         ledger.cables = Arc::new(cables.decode()?);
+    }
+    if let Some(devices) = store.get(&devices_key())? {
+        ledger.devices = Arc::new(devices.decode()?);
     }
     let paths: Vec<(String, PathRecord)> = documents(store, PATH_KIND)?;
     let paths = paths.into_iter().filter_map(|(id, path)| Some((PathId(id.parse().ok()?), path)));
@@ -98,6 +102,9 @@ pub(super) fn add(
     add_of_nodes(transaction, DETOURS_KIND, &ledger.detours, &former.detours)?;
     if ledger.cables != former.cables {
         transaction.put(cables_key(), ledger.cables.as_ref(), Expect::Any)?;
+    }
+    if ledger.devices != former.devices {
+        transaction.put(devices_key(), ledger.devices.as_ref(), Expect::Any)?;
     }
     Ok(())
 }
@@ -184,6 +191,10 @@ pub(super) fn program_key(node: &NodeName) -> Key {
 
 fn cables_key() -> Key {
     Key::new(CABLES_KIND, "current")
+}
+
+fn devices_key() -> Key {
+    Key::new(DEVICES_KIND, "current")
 }
 
 fn head_key() -> Key {

@@ -3,6 +3,7 @@
 use crate::intent::Intent;
 use catena_model::id::FunctionId;
 use catena_model::resource::{Chain, Instance, ServiceFunction};
+use catena_model::telemetry::Telemetry;
 
 type Version<'i> = Option<(&'i Intent, &'i Chain)>;
 
@@ -54,12 +55,15 @@ pub(super) fn lines(before: Version<'_>, after: Version<'_>) -> Vec<String> {
 type Attribute = (&'static str, fn(&Chain) -> String);
 
 /// What a chain says about itself beside functions and rules.
-const ATTRIBUTES: [Attribute; 5] = [
+const ATTRIBUTES: [Attribute; 6] = [
     ("name", |chain| chain.label.name.clone()),
     ("encapsulation", |chain| chain.encapsulation.name().to_owned()),
     ("set-up", |chain| chain.setup.name().to_owned()),
     ("symmetric", |chain| if chain.is_symmetric { "yes".into() } else { "no".into() }),
     ("context headers", |chain| chain.context.len().to_string()),
+    ("telemetry", |chain| {
+        chain.telemetry.as_ref().map_or_else(|| "none".to_owned(), Telemetry::to_string)
+    }),
 ];
 
 fn changed(lines: &mut Vec<String>, label: &str, before: Option<String>, after: Option<String>) {

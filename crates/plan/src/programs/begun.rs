@@ -3,6 +3,7 @@
 
 use super::update::set;
 use super::{Domain, Programs, Sources};
+use crate::devices::Devices;
 use crate::intent::{Table, differences};
 use crate::inventory::NodeFacts;
 use catena_model::entry::{Entries, Program};
@@ -21,7 +22,7 @@ impl Programs {
     /// Those of switches know themselves alone.
     pub(super) fn begin(&self, to: Sources<'_>, domain: Domain) -> Self {
         let tunnels = following(&self.tunnels, to.nodes);
-        let locators = placed(&self.locators, to.nodes);
+        let locators = placed(&self.locators, to.nodes, to.devices);
         let changed: Vec<_> = differences(&self.tunnels, &tunnels).collect();
         let host = |(node, facts): (&NodeName, &NodeFacts)| {
             let mut entries = of_node(facts, domain);
@@ -92,15 +93,15 @@ fn following(former: &Tunnels, hosts: &BTreeMap<NodeName, NodeFacts>) -> Tunnels
     tunnels
 }
 
-/// The places of these hosts, of what there was before.
-fn placed(former: &Locators, hosts: &BTreeMap<NodeName, NodeFacts>) -> Locators {
+/// The places and numbers of these hosts, of what there was before.
+fn placed(former: &Locators, hosts: &BTreeMap<NodeName, NodeFacts>, devices: &Devices) -> Locators {
     let mut locators = former.clone();
     let has_gone = |node: &&NodeName| hosts.get(*node).is_none_or(|facts| facts.segments.is_none());
     for node in former.keys().filter(has_gone) {
         locators.remove(node);
     }
     for (node, facts) in hosts {
-        set(&mut locators, node.clone(), facts.locator(node));
+        set(&mut locators, node.clone(), facts.locator(node, devices.of(node)));
     }
     locators
 }

@@ -145,6 +145,7 @@ fn chain(number: u32, dice: &mut Dice) -> Chain {
         setup: catena_model::setup::Setup::default(),
         is_symmetric: dice.flag(),
         context: Vec::new(),
+        telemetry: None,
         number: dice.below(4),
     }
 }

@@ -6,14 +6,15 @@ use catena_model::id::{ChainId, FunctionId};
 use catena_model::program::LocatorEntry;
 use catena_model::resource::{Encapsulation, FlowField};
 use catena_model::status::ChainState;
+use catena_model::telemetry::{DeviceId, TELEMETRY_SINCE_PROTOCOL};
 
 /// The kind of a function's identity in the world.
-const FUNCTION: u128 = 5;
+pub(super) const FUNCTION: u128 = 5;
 
-const BOTH: [Encapsulation; 2] = [Encapsulation::Srv6, Encapsulation::Srv6Ethernet];
+pub(super) const BOTH: [Encapsulation; 2] = [Encapsulation::Srv6, Encapsulation::Srv6Ethernet];
 
 /// A chain from the first host over functions on the second, third and fourth, and the fifth beside.
-fn world(by: Encapsulation, functions: &[u32]) -> (World, ChainId) {
+pub(super) fn world(by: Encapsulation, functions: &[u32]) -> (World, ChainId) {
     let mut world = World::new(5);
     world.machine(1, 1, &[CUSTOMER]);
     for (machine, on) in [(12, 2), (13, 3), (14, 4)] {
@@ -25,7 +26,7 @@ fn world(by: Encapsulation, functions: &[u32]) -> (World, ChainId) {
     (world, chain)
 }
 
-fn waits(world: &World, chain: ChainId, parts: &[&str]) {
+pub(super) fn waits(world: &World, chain: ChainId, parts: &[&str]) {
     let status = world.status(chain);
     assert_eq!(status.state, ChainState::Building, "{}", status.reason);
     for part in parts {
@@ -88,7 +89,12 @@ fn a_chain_over_segments_that_would_not_fit_says_which_mtu_would() {
 #[test]
 fn every_host_that_knows_places_is_told_of_all_and_others_of_none() {
     let (mut world, _) = world(Encapsulation::Nsh, &[12]);
-    let entry = |number| LocatorEntry { node: node(number), place: segments(number), device: None };
+    let device = |number: u32| u16::try_from(number).ok().map(DeviceId);
+    let entry = |number| LocatorEntry {
+        node: node(number),
+        place: segments(number),
+        device: device(number),
+    };
     world.inventory.nodes.get_mut(&node(4)).unwrap().protocol = 16;
     world.inventory.nodes.get_mut(&node(5)).unwrap().segments = None;
     world.settle();
@@ -103,8 +109,13 @@ fn every_host_that_knows_places_is_told_of_all_and_others_of_none() {
     world.inventory.nodes.get_mut(&node(2)).unwrap().segments = Some(segments(7));
     world.inventory.nodes.get_mut(&node(3)).unwrap().segments = None;
     world.settle();
-    let moved = LocatorEntry { node: node(2), place: segments(7), device: None };
+    let moved = LocatorEntry { node: node(2), place: segments(7), device: device(2) };
     assert_eq!(told(&world, 1), [entry(1), moved]);
+    // One that writes no telemetry is nobody's number.
+    world.inventory.nodes.get_mut(&node(2)).unwrap().protocol = TELEMETRY_SINCE_PROTOCOL - 1;
+    world.settle();
+    let silent = LocatorEntry { node: node(2), place: segments(7), device: None };
+    assert_eq!(told(&world, 1), [entry(1), silent]);
 }
 
 #[test]

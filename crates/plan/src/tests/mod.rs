@@ -35,6 +35,7 @@ mod source_routes;
 mod steps;
 mod stitches;
 mod stored;
+mod telemetry;
 mod touched;
 mod translators;
 mod ways;

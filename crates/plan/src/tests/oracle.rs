@@ -309,7 +309,8 @@ fn program(
         .collect();
     if facts.knows_locators() {
         let all = inventory.nodes.iter();
-        program.locators = all.filter_map(|(other, facts)| facts.locator(other)).collect();
+        let told = all.filter_map(|(other, facts)| facts.locator(other, ledger.device_of(other)));
+        program.locators = told.collect();
     }
     program.ports = local_ports(node, ledger, intent, functions);
     program.exits = exits(ledger, node, &program.ports);
@@ -516,7 +517,7 @@ fn entry(id: PathId, path: &PathRecord) -> PathEntry {
         destination: path.destination,
         is_way_back: path.direction == Direction::Reverse,
         splits_flows: path.splits_flows,
-        telemetry: None,
+        telemetry: path.telemetry.clone(),
     }
 }
 

@@ -216,6 +216,7 @@ impl World {
                 setup: Setup::default(),
                 is_symmetric: false,
                 context: Vec::new(),
+                telemetry: None,
                 number,
             },
         );

@@ -21,6 +21,7 @@ pub(crate) fn stored(ledger: &Ledger) -> Ledger {
         paths: paths.collect(),
         port_numbers: port_numbers.collect(),
         cables: again(&ledger.cables),
+        devices: again(&ledger.devices),
         ways: ways.collect(),
         detours: detours.collect(),
         ..head

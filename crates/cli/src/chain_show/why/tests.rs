@@ -210,6 +210,7 @@ fn report(paths: Vec<PathReport>) -> ChainReport {
         encapsulation: Encapsulation::Nsh,
         setup: Setup::default(),
         setups: None,
+        telemetry: None,
         paths,
         nodes: Vec::new(),
         silent: Vec::new(),

@@ -95,6 +95,7 @@ impl Field {
             encapsulation: self.carried_by,
             setup: Setup::default(),
             setups: None,
+            telemetry: None,
             paths: Vec::new(),
             nodes: vec![ChainAtNode {
                 node: Some(node),

@@ -1,8 +1,9 @@
 //! `/v1/chains`: their states, counters and receipts of changes, and what networking-sfc has no words
-//! for: by which encapsulation a chain goes on, whether the controller is asked for its flows, and the metadata that
-//! travels with its packets.
+//! for: by which encapsulation a chain goes on, whether the controller is asked for its flows, the metadata that
+//! travels with its packets, and what nodes write of them.
 
 use super::change::{self, body, declare};
+use super::functions::given;
 use super::paths;
 use super::problem::Problem;
 use super::view::View;
@@ -17,6 +18,7 @@ use catena_model::setup::{ChainSetups, Setup};
 use catena_model::status::{
     ChainAtNode, ChainReport, ChainSummary, LostOnReturn, PathReport, SilentNode,
 };
+use catena_model::telemetry::Telemetry;
 use catena_model::{CounterScope, NodeName};
 use catena_plan::{IndexedIntent, Intent};
 use serde::Deserialize;
@@ -42,6 +44,10 @@ pub(super) struct ChainUpdate {
     /// Metadata that travels with its packets.
     #[serde(default)]
     pub(super) context: Option<Vec<ContextHeader>>,
+    /// What its packets take along, and which of them are told of; null takes it away.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<Telemetry>)]
+    pub(super) telemetry: Option<Option<Telemetry>>,
 }
 
 pub(super) async fn list(view: &View) -> Result<Response, Problem> {
@@ -121,6 +127,7 @@ async fn report(
         encapsulation: chain.encapsulation,
         setup: chain.setup,
         setups,
+        telemetry: chain.telemetry.clone(),
         paths,
         nodes,
         silent,
@@ -244,13 +251,16 @@ fn changed(intent: &IndexedIntent, chain: Chain, change: ChainUpdate) -> Result<
         )));
     }
     let setup = change.setup.unwrap_or(chain.setup);
-    Ok(Chain { context, setup, ..chain.moved_to(encapsulation) })
+    let telemetry = change.telemetry.unwrap_or_else(|| chain.telemetry.clone());
+    Ok(Chain { context, setup, telemetry, ..chain.moved_to(encapsulation) })
 }
 
 fn check_change(change: &ChainUpdate) -> Result<(), Problem> {
     match change {
-        ChainUpdate { encapsulation: None, setup: None, context: None } => {
-            Err(Problem::bad_body("it changes nothing; give 'encapsulation', 'setup' or 'context'"))
+        ChainUpdate { encapsulation: None, setup: None, context: None, telemetry: None } => {
+            Err(Problem::bad_body(
+                "it changes nothing; give 'encapsulation', 'setup', 'context' or 'telemetry'",
+            ))
         }
         ChainUpdate { context, .. } => check_context(context.as_deref().unwrap_or_default()),
     }

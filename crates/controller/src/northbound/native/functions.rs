@@ -46,7 +46,7 @@ pub(super) struct FunctionChange {
 }
 
 /// A value that was given, even as null.
-fn given<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
+pub(super) fn given<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
 where
     T: Deserialize<'de>,
     D: Deserializer<'de>,

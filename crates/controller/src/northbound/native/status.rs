@@ -127,7 +127,9 @@ pub(super) async fn node_in(view: &View, situation: &Situation) -> Result<Respon
     let program = situation.blueprint.programs.get(&report.status.node);
     let tables = program.map(tables).unwrap_or_default();
     let NodeReport { status, counters } = report;
-    view.told(&NodeDetail { status, counters, tables })
+    let segments = situation.inventory.facts(&status.node).and_then(|facts| facts.segments);
+    let device = situation.blueprint.ledger.device_of(&status.node);
+    view.told(&NodeDetail { status, counters, tables, segments, device })
 }
 
 /// How far each node is with its program.

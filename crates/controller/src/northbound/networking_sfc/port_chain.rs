@@ -40,6 +40,7 @@ const TABLE: &[Attribute] = &[
     read_only("path_id"),
     read_only("encapsulation"),
     read_only("setup"),
+    read_only("telemetry"),
     read_only("last_change"),
     read_only("receipt"),
 ];
@@ -88,6 +89,7 @@ impl Collection for PortChains {
             setup: Setup::default(),
             is_symmetric: parameters.get("symmetric") == Some(&json!(true)),
             context: Vec::new(),
+            telemetry: None,
             number: 0,
         };
         // No correlation says it, and nothing else could carry the chain.
@@ -306,6 +308,7 @@ fn render(view: &View, chain: &Chain) -> Shown {
         "path_id": status.path,
         "encapsulation": chain.encapsulation,
         "setup": chain.setup,
+        "telemetry": chain.telemetry,
         "last_change": view.receipts.of(chain.id),
     }))
 }

@@ -31,6 +31,7 @@ mod slices;
 mod stamps;
 mod steering;
 mod surprises;
+mod telemetry;
 mod telling;
 mod translators;
 mod validation;

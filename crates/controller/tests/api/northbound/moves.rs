@@ -1,7 +1,7 @@
 //! Chains that are moved to another encapsulation while they are there: what nodes are told, what the
 //! border shows, and what is refused.
 
-use crate::support::agent::FakeAgent;
+use crate::support::agent::{FakeAgent, State};
 use crate::support::lab::{Lab, id};
 use crate::support::{Controller, eventually, kind, message, open, with_controller};
 use catena_model::program::PathEntry;
@@ -22,11 +22,21 @@ pub(super) struct House {
 
 impl House {
     pub(super) fn start(data: &Path, answer_wait: Duration) -> Self {
+        Self::start_with(data, answer_wait, |_| State::default())
+    }
+
+    /// The same, with hosts in these states.
+    pub(super) fn start_with(
+        data: &Path,
+        answer_wait: Duration,
+        state: impl Fn(u8) -> State,
+    ) -> Self {
         let mut config = open(data);
         config.answer_wait = answer_wait;
         let controller = Controller::start(config);
         let agents = [("host1", 1), ("host2", 2)].map(|(node, host)| {
-            FakeAgent::connect(&controller.data, node, host, controller.southbound)
+            let southbound = controller.southbound;
+            FakeAgent::connect_running(&controller.data, node, host, southbound, state(host))
         });
         let lab = Lab::new(&controller);
         let source = lab.port("S", "S", "host1");
@@ -167,7 +177,7 @@ fn what_cannot_go_with_an_encapsulation_is_named_with_what_to_do_and_nothing_mov
                 "plain",
                 json!({}),
                 400,
-                ["it changes nothing", "'encapsulation', 'setup' or 'context'"],
+                ["it changes nothing", "'encapsulation', 'setup', 'context' or 'telemetry'"],
             ),
             ("plain", json!({"encapsulation": null}), 400, ["it changes nothing", "'context'"]),
             (

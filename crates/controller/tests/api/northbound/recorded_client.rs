@@ -21,13 +21,14 @@ const OURS: [&str; 12] = [
     "revision_number",
 ];
 /// Attributes that only we have, beside the fields of classifiers: what became of a chain, and of a change.
-const ADDED: [&str; 9] = [
+const ADDED: [&str; 10] = [
     "status",
     "status_reason",
     "path_id",
     "encapsulation",
     "speaks",
     "setup",
+    "telemetry",
     "last_change",
     "receipt",
     "receipts",

@@ -70,6 +70,8 @@ pub struct State {
     pub role: NodeRole,
     /// Its interfaces that are links, as it says when it comes.
     pub links: Vec<String>,
+    /// Its address and its locator in the IPv6 underlay, as it says when it comes; empty: it has none.
+    pub segments: (String, String),
     /// What it says that it has for instances.
     pub capacity: Capacity,
     /// The flows that it was answered for.
@@ -162,7 +164,10 @@ impl FakeAgent {
         let runtime = builder.worker_threads(1).enable_all().build().unwrap();
         let place = (format!("192.0.2.{host}"), 1_500);
         let told = (state.links.clone(), &state.capacity);
-        let first = hello(node, &state.agent, place, state.role, told, state.told);
+        let mut first = hello(node, &state.agent, place, state.role, told, state.told);
+        if let Some(from_agent::Message::Hello(hello)) = &mut first.message {
+            (hello.segment_address, hello.locator) = state.segments.clone();
+        }
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
         let node = NodeName::new(node).unwrap();

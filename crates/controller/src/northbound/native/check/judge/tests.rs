@@ -51,6 +51,7 @@ fn record() -> PathRecord {
         is_update: false,
         direction: Direction::Forward,
         context: Vec::new(),
+        telemetry: None,
         pins: Vec::new(),
         slices: SliceReach::default(),
         is_partly_counted: false,
