@@ -255,7 +255,8 @@ impl Agent {
             | from_dataplane::Message::KernelUnderlayResult(_)
             | from_dataplane::Message::UnderlayDevicesResult(_)
             | from_dataplane::Message::FlowsAsked(_)
-            | from_dataplane::Message::FunctionMessages(_) => {}
+            | from_dataplane::Message::FunctionMessages(_)
+            | from_dataplane::Message::PathEnds(_) => {}
         }
     }
 

@@ -19,11 +19,12 @@ pub(crate) fn translate(event: NodeEvent) -> Option<NodeNews> {
             NodeNews::Refused { number: BlueprintNumber(number), reason }
         }
         NodeEvent::Ports(states) => ports(states)?,
-        // No chain of the simulation is set up by its flows, and no function run by its nodes.
+        // No chain of the simulation is set up by its flows or has telemetry, and no function is run by its nodes.
         NodeEvent::Links(_)
         | NodeEvent::Answer(_)
         | NodeEvent::FlowsAsked(_)
-        | NodeEvent::Instances(_) => return None,
+        | NodeEvent::Instances(_)
+        | NodeEvent::PathEnds(_) => return None,
     })
 }
 

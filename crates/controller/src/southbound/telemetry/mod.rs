@@ -12,8 +12,7 @@ use crate::reconcile::Situation;
 use catena_model::NodeName;
 use catena_model::id::PathId;
 use catena_model::limits::PATH_ENDS_MESSAGE_MAX;
-use catena_model::telemetry::{DeviceId, Telemetry};
-use catena_plan::PathRecord;
+
 use catena_protocol::message::PathEnds;
 use catena_protocol::telemetry::read_end;
 use state::{NodeTold, PathTold, Sender, State};
@@ -90,8 +89,8 @@ impl TelemetryBoard {
     fn follow(&self, now: &Situation) {
         let ledger = &now.blueprint.ledger;
         let paths = ledger.paths.iter();
-        let paths = paths.filter_map(|(id, path)| Some((*id, path, telemetry_of(path)?)));
-        self.lock().follow(paths, device_of, self.now_ns());
+        let paths = paths.filter_map(|(id, path)| Some((*id, path, path.telemetry.as_ref()?)));
+        self.lock().follow(paths, |node| ledger.device_of(node), self.now_ns());
     }
 
     fn now_ns(&self) -> u64 {
@@ -114,14 +113,4 @@ pub(crate) async fn watch(
         let changed = situations.changed().await;
         changed.map_err(|_| ControllerError::Ended("telemetry"))?;
     }
-}
-
-/// No path has any yet.
-const fn telemetry_of(_: &PathRecord) -> Option<&Telemetry> {
-    None
-}
-
-/// No node has a number yet.
-const fn device_of(_: &NodeName) -> Option<DeviceId> {
-    None
 }
