@@ -42,6 +42,9 @@ class Verdict:
         if len(self.examples) < EXAMPLES_MAX:
             self.examples.append(text)
 
+    def total(self):
+        return sum(self.counts.values())
+
 
 class Unreadable(Exception):
     """A capture or description that cannot be judged."""

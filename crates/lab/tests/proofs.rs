@@ -41,6 +41,11 @@ fn the_proof_of_routes_finds_every_made_up_fault() {
 }
 
 #[test]
+fn the_proof_of_records_finds_every_made_up_fault() {
+    run("test_telemetry_proof");
+}
+
+#[test]
 fn the_proof_of_forged_frames_finds_every_made_up_fault() {
     run("test_forged_proof");
 }
