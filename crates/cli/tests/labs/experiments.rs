@@ -482,3 +482,15 @@ fn a_chain_moves_among_four_families_under_a_stream_and_nothing_is_lost_doubled_
 fn chains_over_segments_of_ipv6_lead_each_packet_past_each_function() {
     passes("srv6.yaml");
 }
+
+/// Over four nodes, two functions on one of them, and one node visited twice; IPv4 and IPv6, packets and frames.
+#[test]
+fn what_nodes_write_of_packets_is_true_field_by_field_and_nothing_of_it_is_left() {
+    passes("srv6-int.yaml");
+}
+
+/// The same with a firewall inside a data plane.
+#[test]
+fn what_nodes_write_of_packets_is_true_where_a_function_is_inside_a_data_plane() {
+    passes("srv6-int-firewall.yaml");
+}

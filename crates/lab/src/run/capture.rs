@@ -2,10 +2,11 @@
 //! refuses to know what the captures are judged for, except that millions of frames are taken more thriftily.
 
 use super::proof::Question;
+use super::telemetry::Moment;
 use super::tool::Process;
 use crate::error::{LabError, Result};
 use crate::up::RunningLab;
-use crate::vocabulary::Lab;
+use crate::vocabulary::{Claim, Lab};
 use crate::wiring::{DATA_INTERFACE, STRANGE_LINK};
 use catena_model::topology::NodeRole;
 use serde_json::{Map, Value, json};
@@ -52,6 +53,7 @@ struct Capture {
 /// Running captures of one run.
 pub(crate) struct Captures {
     folder: PathBuf,
+    began: Moment,
     settle: Duration,
     captures: Vec<Capture>,
 }
@@ -59,6 +61,8 @@ pub(crate) struct Captures {
 /// Captures that have ended.
 pub(crate) struct Captured {
     pub(crate) folder: PathBuf,
+    /// When they began.
+    pub(crate) began: Moment,
     /// By node and network: hardware address, file, and what speaks against it.
     pub(crate) interfaces: Map<String, Value>,
     /// Of what came in from other nodes: node, interface, file, and what speaks against it.
@@ -74,7 +78,7 @@ impl Captures {
         let is_thrifty = matches!(question, Question::Update | Question::Paths);
         let is_thrifty = is_thrifty || running.lab.captures_links;
         let settle = if is_thrifty { SETTLE_BLOCKS } else { SETTLE };
-        let mut all = Self { folder: folder.to_path_buf(), settle, captures: Vec::new() };
+        let mut all = Self::none(folder, settle);
         let of_ports = words(question, &running.lab);
         for node in &running.lab.capture {
             let networks = running.lab.networks_of(node);
@@ -94,8 +98,7 @@ impl Captures {
     pub(crate) fn start_everywhere(running: &RunningLab, folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder)
             .map_err(|error| LabError::io("create", folder.display().to_string(), error))?;
-        let mut all =
-            Self { folder: folder.to_path_buf(), settle: SETTLE_BLOCKS, captures: Vec::new() };
+        let mut all = Self::none(folder, SETTLE_BLOCKS);
         let words = words(Question::Forged, &running.lab);
         for node in &running.plan.nodes {
             let links = node.links.iter().map(String::as_str);
@@ -109,6 +112,10 @@ impl Captures {
             all.add(running, place, SMALL_BUFFER_KIB, &words)?;
         }
         all.listen()
+    }
+
+    fn none(folder: &Path, settle: Duration) -> Self {
+        Self { folder: folder.to_path_buf(), began: Moment::now(), settle, captures: Vec::new() }
     }
 
     fn add(
@@ -145,8 +152,12 @@ impl Captures {
         counted: &BTreeMap<String, u64>,
     ) -> Result<Captured> {
         std::thread::sleep(self.settle);
-        let mut captured =
-            Captured { folder: self.folder, interfaces: Map::new(), between: Vec::new() };
+        let mut captured = Captured {
+            folder: self.folder,
+            began: self.began,
+            interfaces: Map::new(),
+            between: Vec::new(),
+        };
         for Capture { node, interface, is_between, program } in self.captures {
             let lost = lost_in(&program.interrupt()?);
             if is_between {
@@ -179,14 +190,16 @@ fn between(running: &RunningLab) -> impl Iterator<Item = (&str, &str, &'static s
 /// What is kept of what, in tcpdump's words.
 fn words(question: Question, lab: &Lab) -> Vec<String> {
     let words: &[&str] = match question {
-        // Every frame, so that its number can be held against the interface's.
+        // Every frame, so that its number can be held against the interface's; where records are judged, to its end: what
+        // is left of them may be anywhere.
+        Question::Update | Question::Paths if lab.asks_for(&Claim::Telemetry) => &[],
         Question::Update | Question::Paths => &["-s", SNAP_BYTES_OURS],
         Question::Steering => &["--immediate-mode", "-s", SNAP_BYTES, "udp"],
         Question::Users => &["--immediate-mode", "-s", SNAP_BYTES_USERS, "udp"],
         // Whole: what is the same on both sides is told by all of it.
         Question::Verdicts => &["--immediate-mode", "ip"],
         // What a data plane sends is not shown where it leaves, but where it comes in.
-        Question::Routes => &["-Q", "in"],
+        Question::Routes | Question::Telemetry => &["-Q", "in"],
         // They are short, whatever stands in front of them.
         Question::Forged => &["-Q", "in", "-s", SNAP_BYTES_USERS],
         Question::Streams => {

@@ -57,6 +57,9 @@ pub struct RunEvidence {
     pub deaths: Vec<Death>,
     /// The independent proof's verdict on where source-routed frames went.
     pub route_proof: Option<Value>,
+    /// The independent proof's verdict on what packets took along of their nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub telemetry_proof: Option<Value>,
     /// What became of frames that nobody may send.
     pub forged: Option<Forged>,
     /// Whether switches hold what they held before there were chains.
@@ -112,6 +115,7 @@ impl RunEvidence {
             outcomes: BTreeMap::new(),
             deaths: Vec::new(),
             route_proof: None,
+            telemetry_proof: None,
             forged: None,
             stateless: None,
             setups: None,

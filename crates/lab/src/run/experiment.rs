@@ -21,6 +21,7 @@ use super::sameness;
 use super::setups::SetupEvidence;
 use super::southbound;
 use super::stateless::Held;
+use super::telemetry;
 use super::tool::{Place, TrafficResult, make};
 use super::updates::{Changing, Update};
 use super::users;
@@ -225,11 +226,16 @@ fn judge_captures(
         Question::Streams => evidence.stream_proof = Some(verdict),
         Question::Verdicts => evidence.verdict_proof = Some(verdict),
         // The experiment with users keeps its own.
-        Question::Users | Question::Routes | Question::Forged => {}
+        Question::Users | Question::Routes | Question::Telemetry | Question::Forged => {}
     }
     if running.lab.captures_links && !running.lab.cables.is_empty() {
         let walks = routes::walks(&running.lab, case.encapsulation, traffic, update);
         evidence.route_proof = Some(routes::ask(running, captured, walks)?);
+    }
+    if running.lab.asks_for(&Claim::Telemetry) {
+        let start = Instant::now();
+        evidence.telemetry_proof = Some(telemetry::ask(running, captured, traffic)?);
+        tell(&format!("{}: records judged", case.name()), start.elapsed().as_secs_f64());
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use super::sameness;
 use super::setups;
 use super::stateless;
 use super::statistics::median;
+use super::telemetry;
 use super::tool::TrafficResult;
 use super::updates::Update;
 use super::users::Isolation;
@@ -87,6 +88,7 @@ fn judge_claim(claim: &Claim, evidence: &Evidence) -> (bool, String) {
         Claim::Users => users(evidence),
         Claim::Route => routes::judge(evidence),
         Claim::Forged => forged::judge(evidence),
+        Claim::Telemetry => telemetry::judge(evidence),
         Claim::Stateless => stateless::judge(evidence),
         Claim::Expected => programs::judge(evidence),
         Claim::Verdicts { function } => verdicts::judge(evidence, function),

@@ -31,6 +31,7 @@ mod stateless;
 mod statistics;
 mod streams;
 mod summary;
+mod telemetry;
 mod timed;
 mod tool;
 mod updates;

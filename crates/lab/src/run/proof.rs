@@ -23,10 +23,12 @@ const USERS: &str = include_str!("../../../../labs/proof/user_proof.py");
 const FORGED: &str = include_str!("../../../../labs/proof/forged_proof.py");
 const VERDICTS: &str = include_str!("../../../../labs/proof/verdict_proof.py");
 const ROUTES: &str = include_str!("../../../../labs/proof/route_proof.py");
+const TELEMETRY: &str = include_str!("../../../../labs/proof/telemetry_proof.py");
 /// What several of them share.
-const SHARED: [(&str, &str); 3] = [
+const SHARED: [(&str, &str); 4] = [
     ("captures.py", include_str!("../../../../labs/proof/captures.py")),
     ("carriers.py", include_str!("../../../../labs/proof/carriers.py")),
+    ("records.py", include_str!("../../../../labs/proof/records.py")),
     ("steering_proof.py", STEERING),
 ];
 
@@ -47,6 +49,8 @@ pub(crate) enum Question {
     Verdicts,
     /// Did each source-routed frame go where its ports lead? Asked beside the others.
     Routes,
+    /// Is what packets took along of their nodes true? Asked beside the others.
+    Telemetry,
     /// Did frames that nobody may send come anywhere? Asked of captures of their own.
     Forged,
 }
@@ -77,6 +81,7 @@ impl Question {
             Self::Users => ("user_proof.py", USERS),
             Self::Verdicts => ("verdict_proof.py", VERDICTS),
             Self::Routes => ("route_proof.py", ROUTES),
+            Self::Telemetry => ("telemetry_proof.py", TELEMETRY),
             Self::Forged => ("forged_proof.py", FORGED),
         }
     }
@@ -103,9 +108,13 @@ pub(crate) fn judge(
         }
         Question::Paths => tell("traffic", flows(&running.lab, traffic, update)),
         Question::Streams => tell("streams", streams(&running.lab, traffic, update)),
-        // What users sent is told by who made them, of routes and forged frames by `routes` and `forged`, and rules
-        // by `verdicts`.
-        Question::Users | Question::Routes | Question::Forged | Question::Verdicts => {}
+        // What users sent is told by who made them, of routes, records and forged frames by `routes`, `telemetry` and
+        // `forged`, and rules by `verdicts`.
+        Question::Users
+        | Question::Routes
+        | Question::Telemetry
+        | Question::Forged
+        | Question::Verdicts => {}
     }
     ask(question, running, captured, told)
 }
@@ -131,9 +140,10 @@ pub(crate) fn ask(
     for (name, text) in SHARED {
         lay(name, text)?;
     }
-    // One lab may be asked for its routes, too.
+    // One lab may be asked for its routes and records, too.
     let names = match question {
         Question::Routes => ["routes.json", "route_proof.json"],
+        Question::Telemetry => ["telemetry.json", "telemetry_proof.json"],
         _ => ["lab.json", "proof.json"],
     };
     let [told, output] = names.map(|name| folder.join(name));

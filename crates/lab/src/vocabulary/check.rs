@@ -49,6 +49,9 @@ pub enum Claim {
     /// function sent, or that came by a link at whose other end no node is; and each was counted under its
     /// name.
     Forged,
+    /// `telemetry`: the independent proof found each field of each record that packets took along true, by captures of
+    /// what came in from other nodes and at functions and endpoints, and nothing of it at these.
+    Telemetry,
     /// `stateless`: each switch that is no edge holds what it held before there were chains, but for what it counts.
     Stateless,
     /// `sum v4 = v1 + v2`: in packets, at the functions' egress.
@@ -298,7 +301,7 @@ impl fmt::Display for Relation {
 }
 
 const FORMS: &str = "write 'order', 'interfaces', 'hops', 'paths', 'shares within 2', 'moves', \
-    'both_versions', 'streams', 'users', 'route', 'forged', 'stateless', 'expected', 'sum v4 = v1 + v2', \
+    'both_versions', 'streams', 'users', 'route', 'forged', 'telemetry', 'stateless', 'expected', 'sum v4 = v1 + v2', \
     'alerts ids [SID] == 12', 'denied edge == 5', 'verdicts edge', 'same_as apart inside', 'recovered', \
     'predicted', 'predicted within 10 above bare', or METRIC [NAME] ==|>=|<= VALUE with a metric of loss, \
     throughput, unaccounted, ring_full, deploy_per_function, unanswered, changes, receipts, lost, \
@@ -329,6 +332,7 @@ impl Statement {
             ["users"] => Claim::Users,
             ["route"] => Claim::Route,
             ["forged"] => Claim::Forged,
+            ["telemetry"] => Claim::Telemetry,
             ["stateless"] => Claim::Stateless,
             ["shares", "within", points] => Claim::Shares {
                 within: points
@@ -427,6 +431,7 @@ mod tests {
         let within = Some((10.0, "bare".to_owned()));
         assert_eq!(claim("predicted within 10 above bare"), Ok(Claim::Predicted { within }));
         assert_eq!(claim("stateless"), Ok(Claim::Stateless));
+        assert_eq!(claim("telemetry"), Ok(Claim::Telemetry));
         assert_eq!(
             claim("sum v4 = v1 + v2"),
             Ok(Claim::Sum { whole: "v4".into(), parts: vec!["v1".into(), "v2".into()] })

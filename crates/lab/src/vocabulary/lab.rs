@@ -207,6 +207,11 @@ impl LabChain {
         bare(self) == bare(other)
     }
 
+    /// Do nodes write of its packets?
+    pub(crate) fn takes_records(&self) -> bool {
+        self.document.telemetry.as_ref().is_some_and(Option::is_some)
+    }
+
     /// Are both for the same packets?
     fn takes_the_traffic_of(&self, other: &Self) -> bool {
         self.document.source == other.document.source

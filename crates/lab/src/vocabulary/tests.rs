@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 mod functions;
 mod rule_sets;
+mod telemetry;
 
 fn labs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs")

@@ -297,6 +297,14 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
             let advice = "use it where chains go by cables between hosts and switches, and users are no 5G users";
             Err(Fault::new(key, "is about source routes, and nothing goes by any", advice))
         }
+        Claim::Telemetry if !lab.captures_links || lab.capture.is_empty() => {
+            let advice = "add capture: {at: [...], links: true} with every function that has an interface and both ends";
+            Err(Fault::new(key, "is judged from captures here and between nodes, and there are none", advice))
+        }
+        Claim::Telemetry if !lab.chains.iter().any(LabChain::takes_records) => {
+            let advice = "add telemetry: {} to a chain over srv6";
+            Err(Fault::new(key, "is about what packets take along, and no chain's do", advice))
+        }
         Claim::Stateless if lab.transit_switches().next().is_none() || lab.chains.is_empty() => {
             let advice =
                 "use it where chains go over switches, {a1: {role: switch}}, that are no edges";
@@ -345,6 +353,7 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
         | Claim::Users
         | Claim::Route
         | Claim::Forged
+        | Claim::Telemetry
         | Claim::Stateless
         | Claim::Expected
         | Claim::Recovered
