@@ -45,6 +45,6 @@ pub struct LocatorEntry {
     /// Its place.
     pub place: SegmentPlace,
     /// Its number in telemetry; none: it writes none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub device: Option<DeviceId>,
 }

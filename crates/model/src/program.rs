@@ -336,7 +336,7 @@ pub struct PathEntry {
     #[serde(default)]
     pub splits_flows: bool,
     /// What its packets take along; none: nothing is written of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub telemetry: Option<Telemetry>,
 }
 

@@ -74,7 +74,6 @@ pub struct Telemetry {
     /// What marks its packets, as whoever watches the underlay agrees on.
     pub colour: u8,
     /// Packets for which a node took longer are told of, too, in microseconds; none: none are for that.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u32>, minimum = 1)]
     pub latency_limit_us: Option<NonZeroU32>,
 }
@@ -362,6 +361,7 @@ mod tests {
         assert_eq!(of(json!({})), Telemetry::default());
         let all = json!({
             "fields": ["device", "arrival", "latency", "queue", "counter"], "mirror": 64, "colour": 0,
+            "latency_limit_us": null,
         });
         assert_eq!(serde_json::to_value(Telemetry::default()).unwrap(), all);
         let said = json!({

@@ -299,7 +299,11 @@ fn statement_names(lab: &Lab, statement: &Statement, key: &str) -> Result<(), Fa
         }
         Claim::Telemetry if !lab.captures_links || lab.capture.is_empty() => {
             let advice = "add capture: {at: [...], links: true} with every function that has an interface and both ends";
-            Err(Fault::new(key, "is judged from captures here and between nodes, and there are none", advice))
+            Err(Fault::new(
+                key,
+                "is judged from captures here and between nodes, and there are none",
+                advice,
+            ))
         }
         Claim::Telemetry if !lab.chains.iter().any(LabChain::takes_records) => {
             let advice = "add telemetry: {} to a chain over srv6";

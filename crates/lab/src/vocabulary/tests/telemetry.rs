@@ -12,7 +12,10 @@ fn the_proof_of_records_needs_packets_that_take_some_along_and_captures_of_them(
     assert_eq!(with(telemetry, "capture: {at: [S, D, v2], links: true}\n"), "");
     for capture in ["", "capture: {at: [S, D, v2]}\n", "capture: {links: true}\n"] {
         let problem = with(telemetry, capture);
-        assert!(problem.contains("check[0]: is judged from captures here and between"), "{problem}");
+        assert!(
+            problem.contains("check[0]: is judged from captures here and between"),
+            "{problem}"
+        );
     }
     for telemetry in ["", ", telemetry: null"] {
         let problem = with(telemetry, "capture: {at: [S, D, v2], links: true}\n");
