@@ -391,6 +391,15 @@ pub fn set_hop_limit(packet: &mut [u8], hop_limit: u8) -> Result<(), Ipv6Error> 
     Ok(())
 }
 
+/// Replaces the source address.
+///
+/// # Errors
+/// When the bytes are shorter than a header.
+pub fn set_source(packet: &mut [u8], source: Ipv6Addr) -> Result<(), Ipv6Error> {
+    fixed_mut(packet)?[field::SOURCE].copy_from_slice(&source.octets());
+    Ok(())
+}
+
 /// Replaces the destination address.
 ///
 /// # Errors

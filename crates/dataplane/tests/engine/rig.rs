@@ -25,6 +25,7 @@ use catena_model::resource::Encapsulation;
 use catena_model::status::Health;
 use catena_model::{DropReason, NodeProgram};
 use catena_wire::frame::FrameView;
+use catena_wire::ipv6::Ipv6Header;
 use catena_wire::probe::ProbeMark;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -334,6 +335,10 @@ impl Rig {
         let to = (0..self.nodes.len()).find(|node| address(*node) == datagram.to);
         let to = to.expect("the datagram is for a node");
         for payload in bytes.chunks(size) {
+            if datagram.kind.is_segmented() {
+                let header = Ipv6Header::parse(payload).expect("a packet of its own").0;
+                assert_eq!(IpAddr::from(header.source), address(from), "who has sent it");
+            }
             self.log.push(Happening::Datagram { from, bytes: payload.to_vec() });
             self.queue_datagram(to, datagram.kind, address(from), payload);
         }

@@ -55,6 +55,7 @@ fn construct() {
     Ipv6Header { flow_label, ..other }.emit(&mut bytes).unwrap();
     set_payload_length(&mut bytes, 3).unwrap();
     set_hop_limit(&mut bytes, 255).unwrap();
+    set_source(&mut bytes, plain_header().source).unwrap();
     set_destination(&mut bytes, plain_header().destination).unwrap();
     set_traffic_class(&mut bytes, plain_header().traffic_class).unwrap();
     set_flow_label(&mut bytes, plain_header().flow_label).unwrap();

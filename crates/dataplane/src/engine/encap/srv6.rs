@@ -398,6 +398,8 @@ impl SegmentsHeader {
         };
         let label = FlowLabel::new((flow_hash & FLOW_LABEL_MAX) as u32).map_err(|_| malformed)?;
         let bytes = header.bytes_mut();
+        // Whoever gets it asks who has sent it, also where another began it.
+        ipv6::set_source(bytes, self.way.source.address).map_err(|_| malformed)?;
         ipv6::set_traffic_class(bytes, class).map_err(|_| malformed)?;
         ipv6::set_flow_label(bytes, label).map_err(|_| malformed)?;
         ipv6::set_hop_limit(bytes, ttl).map_err(|_| malformed)?;
