@@ -296,7 +296,7 @@ class Judge:
     def unaltered(self, walk):
         for before, leg in zip(walk.legs, walk.legs[1:]):
             one, other = before.header, leg.header
-            for name in ("source", "bytes", "protocol", "flags", "version", "functions", "mirrored", "colour", "map"):
+            for name in ("bytes", "protocol", "flags", "version", "functions", "mirrored", "colour", "map"):
                 was, found = getattr(one, name), getattr(other, name)
                 if was != found:
                     text = f"had {name} {was} at {before.node}, {found} at {leg.node}"

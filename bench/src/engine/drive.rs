@@ -9,6 +9,7 @@ use catena_dataplane::engine::{
 };
 use catena_io::BufferPool;
 use catena_model::NodeProgram;
+use catena_model::check::ClockTime;
 use rustix::time::{ClockId, clock_gettime};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,6 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Buffers: a vector and as many again.
 const BUFFERS: usize = 2 * VECTOR_PACKETS_MAX;
+/// What an engine's clock has passed when it is made.
+const BEGINS_NS: u64 = 1_000_000_000;
 /// Time that passes between vectors, in nanoseconds.
 const VECTOR_NS: u64 = 10_000;
 
@@ -105,6 +108,8 @@ impl Drive {
         config.has_fast_path = kind.has_fast_path;
         let is_metered = kind.is_metered && !IS_COUNTED.load(Ordering::Relaxed);
         config.meter = is_metered.then_some(monotonic_ns);
+        let began = |now_ns: u64| ClockTime { clock: 0, ns: now_ns.saturating_sub(BEGINS_NS) };
+        config.began = is_metered.then(|| began(monotonic_ns()));
         // The same places in every run.
         config.flow_seed = 7;
         let mut engine = Engine::new(config);
@@ -119,7 +124,7 @@ impl Drive {
                 true => (TunnelKind::SEGMENTS, place(FAR_SEGMENTS)?.address.into()),
                 false => (TunnelKind::Path(kind.encapsulation), FAR),
             },
-            now_ns: 1_000_000_000,
+            now_ns: BEGINS_NS,
             came: Came::default(),
         })
     }

@@ -123,6 +123,7 @@ macro_rules! context {
             setups: &mut $engine.setups,
             said: $passing.said,
             meter: $engine.config.meter,
+            began_ns: $engine.config.began.map(|began| began.ns),
             is_uncharged: $passing.is_probe || $passing.is_asked,
             is_probe: $passing.is_probe,
             is_injected: $passing.is_injected,

@@ -47,11 +47,18 @@ fn deconstruct() {
 #[test]
 fn construct() {
     let mut bytes = vec![0xa5; plain().len()];
-    let (traffic_class, destination) = (!plain_header().traffic_class, Ipv6Addr::LOCALHOST);
+    let (traffic_class, source, destination) =
+        (!plain_header().traffic_class, Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST);
     let (payload_length, hop_limit) = (0, 0);
     let flow_label = FlowLabel::from_low_bits(!plain_header().flow_label.get());
-    let other =
-        Ipv6Header { traffic_class, payload_length, hop_limit, destination, ..plain_header() };
+    let other = Ipv6Header {
+        traffic_class,
+        payload_length,
+        hop_limit,
+        source,
+        destination,
+        ..plain_header()
+    };
     Ipv6Header { flow_label, ..other }.emit(&mut bytes).unwrap();
     set_payload_length(&mut bytes, 3).unwrap();
     set_hop_limit(&mut bytes, 255).unwrap();

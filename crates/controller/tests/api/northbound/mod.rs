@@ -6,6 +6,7 @@ mod bundled;
 mod changes;
 mod concurrency;
 mod connections;
+mod delays;
 mod envelope;
 mod explain;
 mod fields;

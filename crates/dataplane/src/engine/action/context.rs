@@ -53,6 +53,8 @@ pub(crate) struct Context<'e> {
     pub(crate) said: Said,
     /// What time it is, for whoever times functions.
     pub(crate) meter: Option<fn() -> u64>,
+    /// What that time was when the engine's own began; none: it is not known.
+    pub(crate) began_ns: Option<u64>,
     /// No slice is charged, and nobody asked for flows: the packets have waited, or somebody asks about them.
     pub(crate) is_uncharged: bool,
     /// The vector is a probe of a chain.
@@ -86,14 +88,17 @@ impl Context<'_> {
         position: PathPosition,
         name: CarriedRef,
     ) -> (Option<Recorder>, bool) {
-        let now_ns = self.meter.map_or(self.now_ns, |now| now()).max(self.now_ns);
+        let began_ns = self.began_ns.unwrap_or_default();
+        let clock = self.meter.filter(|_| self.began_ns.is_some());
+        let now_ns = clock.map_or(self.now_ns, |now| now().saturating_sub(began_ns));
         let device = self.tables.positions.own_device();
         let place = self.tables.positions.place(position);
         let came_at = self.carried.records.came_at(name).unwrap_or(place.hop);
         let passed = self.tables.path(place.path).hops.get(came_at.into()..place.hop.into());
         let is_through = |hop: &HopTable| hop.kind == HopKind::Through;
         let has_visited = passed.is_some_and(|hops| hops.iter().any(is_through));
-        (device.map(|device| Recorder { device, now_ns }), has_visited)
+        let now_ns = now_ns.max(self.now_ns);
+        (device.map(|device| Recorder { device, now_ns, began_ns }), has_visited)
     }
 
     /// A position that was found under earlier tables, at this hop of a path with this serial, in those in force; none

@@ -61,13 +61,13 @@ pub(super) struct Own {
 impl Own {
     /// `has_visited`: functions of this node have had the packet.
     pub(super) fn new(place: &Place, recorder: Recorder, has_visited: bool) -> Self {
-        let Recorder { device: DeviceId(device), now_ns } = recorder;
+        let Recorder { device: DeviceId(device), now_ns, began_ns } = recorder;
         let since = now_ns.checked_sub(place.since_ns);
         let latency = since.filter(|_| has_visited && !place.is_doubtful);
         let counter = place.counter.map(|first| u64::from(first) + u64::from(place.gone));
         let record = IntMetadata {
             device: Some(device),
-            arrival: Some(ArrivalTime::from_ns(place.since_ns)),
+            arrival: Some(ArrivalTime::from_ns(began_ns.wrapping_add(place.since_ns))),
             latency: latency.map(FunctionLatency::from_ns),
             // Which queue the packet leaves by is not known before it has left.
             queue: None,

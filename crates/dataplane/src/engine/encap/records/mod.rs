@@ -122,6 +122,8 @@ pub(crate) struct Recorder {
     pub(crate) device: DeviceId,
     /// Now, by our own clock.
     pub(crate) now_ns: u64,
+    /// What the machine's clock had passed when ours began.
+    pub(crate) began_ns: u64,
 }
 
 impl Records {
