@@ -11,7 +11,7 @@ import telemetry_proof
 from captures import IPV4, IPV6
 from carriers import ETHERNET
 
-SECOND, MICROSECOND = 1_000_000_000, 1_000
+SECOND, MILLISECOND = 1_000_000_000, 1_000_000
 START, OFFSET = 1_700_000_000 * SECOND, -1_690_000_000 * SECOND
 HOSTS = {"S": "h1", "D": "h4", "v1": "h1", "v2": "h2", "v3": "h2", "v4": "h3", "v5": "h4"}
 DEVICES = {"h1": 11, "h2": 22, "h3": 33, "h4": 44}
@@ -21,8 +21,8 @@ MACS = {name: bytes([2, 0, 0, 0, 0, place]) for place, name in enumerate(HOSTS, 
 PROXY = bytes([2, 0, 0, 0, 0, 99])
 MIRROR, COLOUR, PATH = 4, 7, 77
 FIELDS = list(records.FIELDS)
-# How long a packet is at a function, in it, and between nodes.
-STEP = 100 * MICROSECOND
+# How long a packet is at a function, in it, and between nodes: longer than the proof lets times differ.
+STEP = 50 * MILLISECOND
 
 
 def address(node, hop, last):
@@ -50,7 +50,7 @@ class Journey:
         self.counter = counter or mine[1] + 1
         self.v6, self.ethernet = v6, ethernet
         self.mirrored = (self.counter - 1) % MIRROR == 0 if mirrored is None else mirrored
-        self.time, self.hops = START + 10_000 * STEP * (8 * mine[0] + mine[1]), 64
+        self.time, self.hops = START + 100 * STEP * (8 * mine[0] + mine[1]), 64
         self.events, self.records = [], []
 
     def tell(self):
@@ -89,7 +89,8 @@ class Journey:
         entries = [address(node, place, place == len(self.way) - 1) for place, node in enumerate(self.way)]
         state = {"version": 1, "functions": 1, "pending": 0, "incomplete": 0, "mirrored": self.mirrored,
                  "colour": COLOUR, "flags": 1, "map": 0x1F, "result": 0, "left": len(self.way) - 1 - hop,
-                 "node": self.way[hop], "tlv": 252, "source": b"\xfd" + bytes(15), "records": [dict(record) for record in self.records],
+                 "node": self.way[hop], "tlv": 252, "source": b"\xfd" + bytes(15),
+                 "records": [dict(record) for record in self.records],
                  "entries": entries[::-1], "behind": b"", "inner": datagram(self.mine, self.hops, self.v6)}
         if self.wrong:
             self.wrong(hop, state)
@@ -98,20 +99,21 @@ class Journey:
 
 
 class Slow(Journey):
-    """One whose second function at h2 takes that much longer, and whose record says of that what it is told to."""
+    """One that a function at h2, or whatever is before its functions, takes a second longer with. Its record says of
+    that what it is told to."""
 
-    def __init__(self, mine, longer, said, **options):
-        super().__init__(mine, **options)
-        self.longer, self.said = longer, said
+    def __init__(self, said, at=("v3", False), longer=SECOND, **options):
+        super().__init__((2, 0), **options)
+        self.said, self.at, self.longer = said, at, longer
 
     def seen(self, name, is_in):
-        self.time += self.longer if name == "v3" and not is_in else 0
+        self.time += self.longer if (name, is_in) == self.at else 0
         super().seen(name, is_in)
 
     def visit(self, hop, node):
         super().visit(hop, node)
         if node == "h2":
-            self.records[-1]["latency"] = self.said(self.records[-1]["latency"])
+            self.said(self.records[-1])
 
 
 def record(said):
@@ -163,11 +165,18 @@ def set_header(at, **values):
     return wrong
 
 
-def write_pcap(path, events):
+# What else is seen at any interface: a question for an address in IPv4, and one in IPv6.
+OTHERS = [(START, b"\xff" * 6 + PROXY + b"\x08\x06" + bytes(28)),
+          (START, b"\x33" * 6 + PROXY + IPV6 + struct.pack("!IHBB", 6 << 28, 4, 58, 255) + b"\xfe" + bytes(15)
+           + b"\xff" + bytes(15) + bytes(4))]
+
+
+def write_pcap(path, events, cut=None):
     with open(path, "wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, 1))
         for time, data in events:
-            file.write(struct.pack("<IIII", time // SECOND, time % SECOND, len(data), len(data)) + data)
+            kept = data[:cut]
+            file.write(struct.pack("<IIII", time // SECOND, time % SECOND, len(kept), len(data)) + kept)
 
 
 def prove(events, telemetry=None, **told):
@@ -182,12 +191,13 @@ def prove(events, telemetry=None, **told):
                                                        **(telemetry or {})}}]}
         for name, mac in MACS.items():
             pcap = f"{name}.pcap"
-            write_pcap(os.path.join(folder, pcap), at.get((name, "customer"), []))
+            write_pcap(os.path.join(folder, pcap), OTHERS + at.get((name, "customer"), []), told.get("cut"))
             group = "functions" if name.startswith("v") else "endpoints"
             lab[group][name] = {"customer": {"mac": mac.hex(":"), "pcap": pcap, "lost": told.get("lost", 0)}}
         for node in DEVICES:
             write_pcap(os.path.join(folder, f"{node}.data.pcap"), at.get((node, "data"), []))
-            lab["captures"].append({"node": node, "interface": "data", "pcap": f"{node}.data.pcap", "lost": 0})
+            lab["captures"].append({"node": node, "interface": "data", "pcap": f"{node}.data.pcap",
+                                    "lost": told.get("lost_between", 0)})
         lab["streams"][0].update({name: told[name] for name in ("way", "sent") if name in told})
         lab.update({name: told[name] for name in ("devices", "clock") if name in told})
         path, output = (os.path.join(folder, name) for name in ("telemetry.json", "out.json"))
@@ -215,8 +225,8 @@ class Proof(unittest.TestCase):
             counts = [result[name] for name in ("packets", "proved", "headers", "records", "mirrored")]
             self.assertEqual(counts, [12, 12, 36, 36, 4])
             self.assertEqual(result["devices"], {"h1": [11], "h2": [22], "h3": [33]})
-            times = result["microseconds"]
-            self.assertEqual((times["arrival_median"], times["arrival_max"], times["outside_max"]), (50.0, 50.0, 0))
+            times = [result["microseconds"][name] for name in ("arrival_median", "arrival_max", "outside_max")]
+            self.assertEqual(times, [25_000.0, 25_000.0, 0])
 
     def test_where_the_first_node_serves_none_it_writes_none(self):
         status, result = prove(good(way=("h2", "h3", "h4")), way=["h2", "h3", "h4"])
@@ -251,13 +261,13 @@ class Proof(unittest.TestCase):
         self.wrong(two, "device", "['h1', 'h2'] have the number 11", devices=unknown)
 
     def test_arrivals_are_when_captures_have_them(self):
-        late = (START + OFFSET + 25_000 * STEP) % (1 << 40)
+        late = (START + OFFSET + 250 * STEP) % (1 << 40)
         self.wrong(with_one(set_record(0, {"arrival": late})), "arrival", "record of h1: arrival is")
         self.wrong(good(), "arrival", clock=[{"real": START, "monotonic": START + OFFSET + SECOND}])
         self.wrong(good(), "capture", "a clock was set meanwhile",
                    clock=[{"real": START, "monotonic": START + OFFSET + less} for less in (0, 2_000_000)])
         # 2^40 ns are eighteen minutes: the clock of records has gone round between two packets.
-        shift = (1 << 40) - (START + OFFSET + 10_000 * STEP) % (1 << 40)
+        shift = (1 << 40) - (START + OFFSET + 100 * STEP) % (1 << 40)
 
         def moved(leg, state):
             for one in state["records"]:
@@ -271,16 +281,37 @@ class Proof(unittest.TestCase):
         for latency in (300_000, 5_000_000):
             text = "record of h2: latency is"
             self.wrong(with_one(set_record(1, {"latency": latency})), "latency", text)
-        events = good() + Slow((2, 0), 1 * SECOND, lambda latency: latency - SECOND // 128).tell()
-        result = self.wrong(events, "latency", "by captures functions took 1000300000 ns", sent=13)
-        self.assertEqual(result["proved"], 12)
         self.wrong(with_one(set_record(0, {"of_function": 0})), "latency", "it is of no function")
+
+    def slow(self, **add):
+        """What is found where the record of a long visit has this added to its fields, in ns, and no other is wrong."""
+        place = add.pop("at", ("v3", False))
+
+        def said(record):
+            for name, ns in add.items():
+                record[name] += ns // 128 if name == "latency" else ns
+        return prove(good() + Slow(said, place).tell(), sent=13)[1]
+
+    def test_times_are_between_when_functions_got_packets_and_gave_them_back(self):
+        before, half = ("v2", True), SECOND // 2
+        for right in ({}, {"at": before}, {"at": before, "arrival": half, "latency": -half}):
+            self.assertEqual(self.slow(**right)["violations"], [])
+        for kind, text, wrong in (
+                ("latency", "by captures functions took 1150000000 ns", {"latency": -SECOND}),
+                ("latency", "latency is 700000000 ns, and by captures 1175000000 to", {"latency": -half}),
+                ("latency", "by captures 1175000000 to", {"at": before, "latency": -half}),
+                ("latency", "to 1275000000 ns", {"latency": half}),
+                ("arrival", "arrival is 525000000 ns, and by captures 0 to 50000000 ns", {"arrival": half}),
+                ("arrival", "by captures 0 to 1050000000 ns", {"at": before, "arrival": 2 * SECOND})):
+            result = self.slow(**wrong)
+            self.assertEqual((result["proved"], result[kind] > 0), (12, True), wrong)
+            self.assertIn(text, " ".join(result["violations"]))
 
     def test_a_latency_out_of_bounds_says_no_more_than_it_knows(self):
         self.wrong(with_one(set_record(0, {"saturated": 1})), "malformed", "is said to be out of bounds")
-        saturated = set_record(1, {"saturated": 1, "latency": records.LATENCY_MAX})
-        self.wrong(with_one(saturated), "latency", "by captures functions took 0 ns and the node 600000 ns")
-        slow = Slow((2, 0), 3 * SECOND, lambda latency: records.LATENCY_MAX, wrong=set_record(1, {"saturated": 1}))
+        saturated = {"saturated": 1, "latency": records.LATENCY_MAX}
+        self.wrong(with_one(set_record(1, saturated)), "latency", "functions took 0 ns and the node 300000000 ns")
+        slow = Slow(lambda record: record.update(saturated), longer=3 * SECOND)
         self.assertEqual(prove(good() + slow.tell(), sent=13)[0], 0)
 
     def test_packets_are_counted_by_flow(self):
@@ -314,7 +345,7 @@ class Proof(unittest.TestCase):
         def longer(leg, state):
             if leg == 2:
                 state["entries"] = [address("h4", 9, True)] + state["entries"]
-        self.wrong(with_one(longer), "altered", "had bytes")
+        self.wrong(with_one(longer), "altered", "came to h3 with another list")
         self.wrong(with_one(set_header(2, left=2)), "steps", "had [2, 2, 0] segments left")
         self.wrong(with_one(set_header(2, node=None)), "steps", "had [2, 0] segments left")
         self.wrong(with_one(set_header(3, node=None)), "steps", "had [2, 1] segments left")
@@ -371,6 +402,8 @@ class Proof(unittest.TestCase):
 
     def test_captures_that_lost_frames_or_cut_them_prove_nothing(self):
         self.wrong(good(), "capture", "lost 3 packets", lost=3)
+        self.wrong(good(), "capture", "the capture at h2/data lost 3 packets", lost_between=3)
+        self.assertEqual(prove(good(), cut=60)[0], 2)
         self.assertEqual(prove(good(), clock=[])[0], 2)
 
 
