@@ -10,11 +10,12 @@ use crate::machine::calibrate;
 use crate::plot::{Axis, Line, Plot};
 use crate::publish::{Run, publish};
 use crate::results::{Better, Figure, Fold, Goal, Notes};
+use catena_wire::scalar::{FlowCounter, QueueId, QueueLength};
+use catena_wire::srv6;
 use catena_wire::srv6::HmacKey;
 use catena_wire::srv6_int::{
-    ArrivalTime, FunctionLatency, IntMetadata, Tail, Visit, end_dt_int, end_t_int,
+    ArrivalTime, FunctionLatency, IntMetadata, Queue, Tail, Visit, end_dt_int, end_t_int,
 };
-use catena_wire::{srv6, srv6_int};
 use sizes::{Format, ROOM, emit_plain, emit_recorded};
 use std::hint::black_box;
 use std::path::Path;
@@ -165,11 +166,8 @@ fn record() -> IntMetadata {
         device: Some(7),
         arrival: Some(ArrivalTime::from_ns(123_456_789)),
         latency: Some(FunctionLatency::from_ns(12_345)),
-        queue: Some(srv6_int::Queue {
-            id: catena_wire::scalar::QueueId::from_low_bits(1),
-            length: catena_wire::scalar::QueueLength::saturating(9),
-        }),
-        counter: Some(catena_wire::scalar::FlowCounter::of(99)),
+        queue: QueueId::new(1).ok().map(|id| Queue { id, length: QueueLength::saturating(9) }),
+        counter: Some(FlowCounter::of(99)),
         is_of_function: true,
         is_synchronised: false,
     }
@@ -182,7 +180,7 @@ fn resign_ns(way: &[std::net::Ipv6Addr]) -> Result<f64, BenchError> {
     let length = emit_recorded(way, Some(1), &mut signed)?;
     let signed = signed.get_mut(..length).unwrap_or_default();
     srv6::sign(signed, &key).map_err(failed)?;
-    timed(&signed.to_vec(), |header| {
+    timed(signed, |header| {
         let view = srv6::Srv6View::parse(header).map_err(failed)?;
         srv6::verify(&view, &key).map_err(failed)?;
         srv6::sign(header, &key).map_err(failed)
