@@ -8,15 +8,16 @@ what passed the interfaces of functions and endpoints, and a JSON description:
     {"endpoints": {"S": {"customer": {"mac": "02:..", "pcap": "S.customer.pcap", "lost": 0}}},
      "functions": {"v1": {"customer": {...}}}, "hosts": {"S": "sw1", "v1": "sw1"},
      "captures": [{"node": "sw2", "interface": "data", "pcap": "sw2.data.pcap", "lost": 0}],
-     "devices": {"sw1": 1, "sw2": 2}, "clock": [{"real": 1700000000000000000, "monotonic": 5000000000}],
+     "devices": {"sw1": 1, "sw2": 2}, "addresses": {"sw1": "2001:db8::1", "sw2": "2001:db8::2"},
+     "clock": [{"real": 1700000000000000000, "monotonic": 5000000000}],
      "streams": [{"name": "datagrams", "run": 0, "source": "S", "destination": "D", "port": 5001, "sent": 2000,
-                  "answers": false, "way": ["sw1", "sw2", "sw3"],
+                  "way": ["sw1", "sw2", "sw3"],
                   "telemetry": {"fields": ["device", "arrival"], "mirror": 8, "colour": 7}}]}
 
-`devices` are the numbers of nodes that the controller tells (GET /v1/nodes/{node}); of one that is null, records must
-have one number that no other node has. `clock` has what two clocks of the machine said at one moment, once or more:
-captures are by the first, records by the second. `way` are the nodes that serve functions, in order; null: captures
-alone say which.
+`devices` and `addresses` are the numbers and the addresses in the IPv6 underlay of nodes, as the controller tells them
+(GET /v1/nodes/{node}); of one whose number is null, records must have one that no other node has. `clock` has what two
+clocks of the machine said at one moment, once or more: captures are by the first, records by the second. `way`
+are the nodes that serve functions, in order; null: captures alone say which.
 
 A header is written by the first node of the way, or by the one before it, and goes on with each packet. The record of a
 node is seen where the packet comes in next, and that of the last node never: it takes the header off. Of each record
@@ -29,12 +30,15 @@ node is seen where the packet comes in next, and that of the last node never: it
     device     is the number of that node
     queue      is not known, nor is any field that was not asked for
 
-Times may differ by TOLERANCE_NS: captures stamp a frame some moments after or before others see it, and on a machine
-with few processors whoever is interrupted meanwhile is late. What differed is told. Of each header
+Times may be off by TOLERANCE_NS where captures stamp a frame some moments after others see it, as on a machine with few
+processors who is interrupted meanwhile does; of either, arrivals and ends of latencies, no more than one in RARE may be
+off by more than FINE_NS. What was off is told. Of each header
 
     malformed  it is none that docs/internals/srv6.md draws
-    steps      one segment less is left at each node, which are those of the way; it leads to the last one
-    altered    all but Segments Left, hop limit and the entry that was done with is what it was, lengths and records too
+    steps      one segment less is left at each node, which are those of the way, and its source is the node before; it
+               leads to the last one
+    altered    all but source, Segments Left, hop limit and the entry that was done with is what it was, lengths and
+               records too
     tag        says functions and colour, and nothing of what is pending or incomplete; no detection result
     mirror     is marked if the packet's number in its flow is 1, k + 1, ...
     missing    it was seen where the packet went at all
@@ -49,6 +53,7 @@ import os
 import struct
 import sys
 from collections import Counter, defaultdict, namedtuple
+from ipaddress import ip_address
 from statistics import median
 
 import captures
@@ -59,7 +64,7 @@ from records import (ARRIVAL_BITS, COUNTER_BITS, FIELDS, FLAG_RECORDS, LATENCY_U
 
 KINDS = ("device", "arrival", "latency", "counter", "queue", "unasked", "malformed", "steps", "altered", "tag",
          "mirror", "missing", "left", "capture")
-TOLERANCE_NS = 20_000_000
+TOLERANCE_NS, FINE_NS, RARE = 20_000_000, 50_000, 100
 CLOCK_TOLERANCE_NS = 1_000_000
 
 # First nibbles and octets of addresses that no tenant has: records, and segment identifiers (RFC 9602).
@@ -274,6 +279,7 @@ class Judge:
     def __init__(self, lab, verdict):
         self.verdict = verdict
         self.devices = dict(lab["devices"])
+        self.addresses = {node: ip_address(address).packed for node, address in lab["addresses"].items()}
         self.seen = defaultdict(set)
         differences = [one["monotonic"] - one["real"] for one in lab["clock"]]
         if not differences:
@@ -281,7 +287,8 @@ class Judge:
         self.offset = differences[0]
         if max(differences) - min(differences) > CLOCK_TOLERANCE_NS:
             verdict.complain("capture", "a clock was set meanwhile")
-        self.delays, self.outside, self.beyond, self.records, self.mirrored = [], [], [], 0, 0
+        self.delays, self.beyond, self.records, self.mirrored = [], [], 0, 0
+        self.outside = {"arrival": [], "latency": []}
 
     def tag(self, walk, leg, telemetry):
         header = leg.header
@@ -368,9 +375,23 @@ class Judge:
         """Is a moment between two others? Told as what it is behind a third."""
         (first, last), (kind, since) = between, what
         outside = max(first - time, time - last, 0)
-        self.outside.append(outside)
+        self.outside[kind].append(outside)
         if outside > TOLERANCE_NS:
             complain(kind, f"{kind} is {time - since} ns, and by captures {first - since} to {last - since} ns")
+
+    def sources(self, walk):
+        nodes = [walk.ingress, *walk.nodes()[walk.first:]]
+        for before, leg in zip(nodes, walk.legs):
+            if leg.header.source != self.addresses[before]:
+                text = f"came to {leg.node} from {before}, and its source is {leg.header.source.hex()}"
+                self.verdict.complain("steps", f"{named(walk.key)} {text}")
+
+    def times_as_a_whole(self):
+        for kind, outside in self.outside.items():
+            off = sum(one > FINE_NS for one in outside)
+            if off * RARE > len(outside):
+                text = f"{off} of {len(outside)} times are off by more than {FINE_NS} ns"
+                self.verdict.complain(kind, f"of records, by {kind}: {text}")
 
     def numbers(self):
         """Holds numbers of nodes against one another."""
@@ -416,6 +437,7 @@ def judge_walks(walks, judge, sent):
         if is_marked != ((first - 1) % telemetry["mirror"] == 0):
             text = f"is {'' if is_marked else 'not '}marked, and left as number {first} of its flow"
             judge.verdict.complain("mirror", f"{named(walk.key)} {text}")
+        judge.sources(walk)
         judge.unaltered(walk)
         for leg in walk.legs:
             judge.tag(walk, leg, telemetry)
@@ -439,6 +461,7 @@ def prove(lab, folder):
     walks = [Walk(key, own, sights[key], sent) for key, own in legs.items()]
     proved = judge_walks(walks, judge, sent)
     judge.numbers()
+    judge.times_as_a_whole()
     for run, stream in sent.streams.items():
         seen = sum(walk.key[:2] == (False, run) for walk in walks)
         if seen != stream["sent"] if stream.get("sent") is not None else not seen:
@@ -451,8 +474,10 @@ def prove(lab, folder):
         "headers": sum(len(walk.legs) for walk in walks), "records": judge.records, "mirrored": judge.mirrored,
         "devices": {node: sorted(found) for node, found in sorted(judge.seen.items())},
         "microseconds": {
-            "tolerance": TOLERANCE_NS / 1_000, "arrival_median": microseconds(judge.delays, median),
-            "arrival_max": microseconds(judge.delays, max), "outside_max": microseconds(judge.outside, max),
+            "tolerance": TOLERANCE_NS / 1_000, "fine": FINE_NS / 1_000,
+            "arrival_median": microseconds(judge.delays, median),
+            "arrival_max": microseconds(judge.delays, max),
+            "outside_max": microseconds(sum(judge.outside.values(), []), max),
             "latency_over_functions_median": microseconds(judge.beyond, median),
             "latency_over_functions_max": microseconds(judge.beyond, max),
         },

@@ -1,5 +1,5 @@
 //! Whether what packets took along of their nodes is true: what the script that judges it is told of the lab, and what
-//! its verdicts come to. Knows numbers of nodes and what clocks said; refuses to know headers.
+//! its verdicts come to. Knows numbers and addresses of nodes and what clocks said; refuses to know headers.
 
 use super::capture::Captured;
 use super::evidence::{Evidence, RunEvidence};
@@ -48,12 +48,16 @@ pub(crate) fn ask(
     results: &[TrafficResult],
 ) -> Result<Value> {
     let lab = &running.lab;
-    let mut devices = Map::new();
+    let (mut devices, mut addresses) = (Map::new(), Map::new());
     for node in lab.nodes() {
-        devices.insert(node.to_owned(), json!(running.client.node(node)?.device));
+        let detail = running.client.node(node)?;
+        devices.insert(node.to_owned(), json!(detail.device));
+        if let Some(place) = detail.segments {
+            addresses.insert(node.to_owned(), json!(place.address));
+        }
     }
     let told = json!({
-        "captures": captured.between, "devices": devices, "hosts": hosts(lab),
+        "captures": captured.between, "devices": devices, "addresses": addresses, "hosts": hosts(lab),
         "clock": [captured.began, Moment::now()], "streams": streams(lab, results),
     });
     let Value::Object(told) = told else { return Ok(Value::Null) };
@@ -109,7 +113,7 @@ pub(super) fn judge(evidence: &Evidence) -> (bool, String) {
         let mut found = format!(
             "{}: {} of {} packets proved, {} records in {} headers, {} mirrored; arrivals {} µs after captures in the \
              median, {} at most, latencies {} µs above those of functions, {} at most; no time further than {} µs from \
-             where captures have it, {} allowed; numbers {devices}",
+             where captures have it, {} allowed, {} of 99 in a hundred; numbers {devices}",
             run.case,
             proof["proved"],
             proof["packets"],
@@ -122,6 +126,7 @@ pub(super) fn judge(evidence: &Evidence) -> (bool, String) {
             time["latency_over_functions_max"],
             time["outside_max"],
             time["tolerance"],
+            time["fine"],
         );
         let is_ok = proof["ok"].as_bool() == Some(true);
         if !is_ok {
