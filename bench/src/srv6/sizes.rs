@@ -36,7 +36,7 @@ pub(super) enum Format {
     Ioam,
     /// Compressed segments and INT-MD.
     CompressedIntMd,
-    /// SRv6 and Path Tracing.
+    /// Compressed segments and Path Tracing.
     PathTracing,
 }
 
@@ -50,7 +50,7 @@ impl Format {
             Self::IntMd => "SRv6 + INT-MD",
             Self::Ioam => "SRv6 + IOAM",
             Self::CompressedIntMd => "NEXT-CSID + INT-MD",
-            Self::PathTracing => "SRv6 + Path Tracing",
+            Self::PathTracing => "NEXT-CSID + Path Tracing",
         }
     }
 
@@ -61,12 +61,9 @@ impl Format {
             Self::Ours => recorded(hops)?,
             Self::IntMd => segmented(hops, false)? + INT_MD_BYTES + records,
             Self::Ioam => segmented(hops, false)? + IOAM_BYTES + records,
-            Self::CompressedIntMd => {
-                let containers = hops.div_ceil(PER_CONTAINER);
-                segmented(containers, true)? + INT_MD_BYTES + records
-            }
+            Self::CompressedIntMd => compressed(hops)? + INT_MD_BYTES + records,
             Self::PathTracing if hops <= PATH_TRACING_HOPS => {
-                segmented(hops, false)? + PATH_TRACING_BYTES
+                compressed(hops)? + PATH_TRACING_BYTES
             }
             Self::PathTracing => return Ok(None),
         }))
@@ -136,6 +133,10 @@ fn segmented(segments: usize, is_reduced: bool) -> Result<usize, BenchError> {
     emit_plain(&way(segments), is_reduced, &mut [0; ROOM])
 }
 
+fn compressed(segments: usize) -> Result<usize, BenchError> {
+    segmented(segments.div_ceil(PER_CONTAINER), true)
+}
+
 fn recorded(segments: usize) -> Result<usize, BenchError> {
     emit_recorded(&way(segments), None, &mut [0; ROOM])
 }
@@ -164,8 +165,10 @@ mod tests {
     #[test]
     fn who_takes_fewer_bytes_is_known() {
         assert_eq!(Format::CompressedIntMd.bytes(10).unwrap(), Some(240));
-        let ours = Format::Ours.bytes(10).unwrap().unwrap();
-        assert!(Format::PathTracing.bytes(10).unwrap().unwrap() > ours - 40);
-        assert_eq!(Format::PathTracing.bytes(16).unwrap(), None);
+        assert_eq!(Format::PathTracing.bytes(10).unwrap(), Some(104));
+        assert_eq!(Format::PathTracing.bytes(15).unwrap(), None);
+        for hops in HOPS.into_iter().take_while(|hops| *hops <= PATH_TRACING_HOPS) {
+            assert!(Format::PathTracing.bytes(hops).unwrap() < Format::Ours.bytes(hops).unwrap());
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! `catena chain delays`: how long a chain takes, hop by hop, as its packets tell it. Knows from where each figure is and
-//! says so; refuses to add up what was measured otherwise.
+//! `catena chain delays`: how long a chain takes, hop by hop, as its packets tell it. Knows from where each figure
+//! is and says so; refuses to add up what was measured otherwise.
 
 use crate::failure::Failure;
 use crate::output::{Format, Table, block, say, table, tell};

@@ -14,8 +14,10 @@ use catena_model::telemetry::{
     HopRecord, HopReport, PathEnd, ReportReason, Telemetry, TelemetryField,
 };
 use catena_wire::ethernet;
-use catena_wire::scalar::IpProtocol;
-use catena_wire::srv6_int::{Hop, IntMetadata, IntTag, IntView, MapInfo, Tail};
+use catena_wire::scalar::{FlowCounter, IpProtocol};
+use catena_wire::srv6_int::{
+    ArrivalTime, FunctionLatency, Hop, IntMetadata, IntTag, IntView, MapInfo, Tail,
+};
 use std::num::NonZeroU32;
 
 const BOTH: [Encapsulation; 2] = [Encapsulation::Srv6, Encapsulation::Srv6Ethernet];
@@ -110,9 +112,9 @@ fn each_node_writes_what_it_knows_and_the_last_one_tells() {
         let [served, Hop::Ahead(_)] = hops[..] else { panic!("{hops:?}") };
         let served = record(served);
         assert_eq!(served.device, Some(device(1).0));
-        assert_eq!(served.arrival.map(|at| at.ns()), Some(5_000_000));
-        assert_eq!(served.latency.map(|latency| latency.ns()), Some(12_800));
-        assert_eq!((served.queue, served.counter.map(|c| c.get())), (None, Some(1)));
+        assert_eq!(served.arrival.map(ArrivalTime::ns), Some(5_000_000));
+        assert_eq!(served.latency.map(FunctionLatency::ns), Some(12_800));
+        assert_eq!((served.queue, served.counter.map(FlowCounter::get)), (None, Some(1)));
         assert!(served.is_of_function && !served.is_synchronised);
         assert!(ends(&mut rig).is_empty(), "it is on its way");
         hold(&mut rig, ("v4", 6_400));
@@ -123,7 +125,12 @@ fn each_node_writes_what_it_knows_and_the_last_one_tells() {
         let at = |place: usize| {
             let record = records[place];
             let arrival = record.arrival.unwrap().time.ns();
-            (record.device, arrival, record.latency.unwrap().ns, record.counter.map(|c| c.get()))
+            (
+                record.device,
+                arrival,
+                record.latency.unwrap().ns,
+                record.counter.map(FlowCounter::get),
+            )
         };
         assert_eq!(records.len(), 2);
         assert_eq!(at(0), (Some(device(1)), 5_000_000, 12_800, Some(1)));
@@ -147,7 +154,7 @@ fn the_first_node_is_a_hop_where_it_serves_functions() {
         let hops: Vec<_> = sent.hops().collect();
         let [own, Hop::Ahead(_), Hop::Ahead(_)] = hops[..] else { panic!("{hops:?}") };
         assert_eq!(record(own).device, Some(device(0).0));
-        assert_eq!(record(own).latency.map(|latency| latency.ns()), Some(64_000));
+        assert_eq!(record(own).latency.map(FunctionLatency::ns), Some(64_000));
         let [(2, end)] = &ends(&mut rig)[..] else { panic!("one end") };
         let devices: Vec<_> = told(end).iter().map(|record| record.device.unwrap()).collect();
         assert_eq!(devices, [0, 1, 2].map(device), "functions of one node are one hop");
@@ -368,7 +375,8 @@ fn a_header_that_says_what_nobody_wrote_changes_nothing_but_itself() {
     let frame = packet(&rig.town, CHAINED_PORT).frame();
     rig.send("S", &frame);
     let good = rig.datagrams[0].bytes.clone();
-    (rig.take("D"), ends(&mut rig));
+    rig.take("D");
+    ends(&mut rig);
     let kind = TunnelKind::Path(Encapsulation::Srv6);
     let routing = catena_wire::ipv6::HEADER_BYTES;
     let tail = good.len() - (frame.len() - ethernet::HEADER_BYTES) - 8;

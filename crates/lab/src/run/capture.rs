@@ -190,8 +190,8 @@ fn between(running: &RunningLab) -> impl Iterator<Item = (&str, &str, &'static s
 /// What is kept of what, in tcpdump's words.
 fn words(question: Question, lab: &Lab) -> Vec<String> {
     let words: &[&str] = match question {
-        // Every frame, so that its number can be held against the interface's; where records are judged, to its end: what
-        // is left of them may be anywhere.
+        // Every frame, so that its number can be held against the interface's; where records are judged, to its end:
+        // what is left of them may be anywhere.
         Question::Update | Question::Paths if lab.asks_for(&Claim::Telemetry) => &[],
         Question::Update | Question::Paths => &["-s", SNAP_BYTES_OURS],
         Question::Steering => &["--immediate-mode", "-s", SNAP_BYTES, "udp"],

@@ -7,6 +7,7 @@
 //! brought within the last second make room for new ones, and so do those of a path that has more
 //! than the newcomer's (`shares`), of it those unseen for longest first.
 
+use super::carried_ref::CarriedRef;
 use super::{PathPosition, Records};
 use crate::engine::collections::shares::{Shares, must_yield};
 use catena_model::limits::NSH_CONTEXT_BYTES_MAX;
@@ -23,35 +24,6 @@ const INSIDE_NS: u64 = 1_000_000_000;
 const WAYS: usize = 16;
 /// Bytes that the hash takes at a time.
 const WORD_BYTES: usize = 8;
-
-/// The name of a content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CarriedRef {
-    place: u32,
-    turn: NonZeroU32,
-}
-
-/// What the number of a place has where a header is kept that takes records along, and no content.
-const OF_RECORDS: u32 = 1 << 31;
-
-impl CarriedRef {
-    /// That of a header in a place of [`Records`]; none: there are no such places.
-    pub(super) fn of_records(place: u32, turn: u32) -> Option<Self> {
-        let turn = NonZeroU32::new(turn)?;
-        (place < OF_RECORDS).then_some(Self { place: place | OF_RECORDS, turn })
-    }
-
-    /// Place and turn of such a header; none: it is a content.
-    pub(super) fn records(self) -> Option<(u32, u32)> {
-        (self.place & OF_RECORDS != 0).then_some((self.place & !OF_RECORDS, self.turn.get()))
-    }
-
-    /// Another number for each content that is there.
-    #[inline]
-    pub(crate) fn number(self) -> u64 {
-        u64::from(self.turn.get()) << 32 | u64::from(self.place)
-    }
-}
 
 /// The contents. Arrays of zeros, so that memory is taken only where places are used.
 pub(crate) struct Carried {

@@ -6,7 +6,7 @@
 //! header off for its functions, as the proxies of service programming do, and writes the rest of the way in front of
 //! what comes back. Inside is an IP packet, whose frame is made anew and addressed to nobody, or the frame itself.
 
-use super::records::{Fresh, Leaving, TAIL};
+use super::records::{Fresh, LeavingRecords, TAIL};
 use super::{Carried, Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL};
 use crate::engine::packet::trim_front;
 use catena_io::Buffer;
@@ -372,7 +372,7 @@ impl SegmentsHeader {
         frame: &[u8],
         (path, ttl): (PathId, u8),
         flow_hash: u64,
-        leaving: Option<Leaving<'_>>,
+        leaving: Option<LeavingRecords<'_>>,
     ) -> Result<Header, DropReason> {
         // That of a slice, which has the hops of another.
         if path != self.way.path {
@@ -407,7 +407,7 @@ impl SegmentsHeader {
     }
 
     /// Writes the header that takes records along; false: the packet takes none, or not along this way.
-    fn record(&self, header: &mut Header, leaving: Option<Leaving<'_>>) -> bool {
+    fn record(&self, header: &mut Header, leaving: Option<LeavingRecords<'_>>) -> bool {
         let written = leaving.zip(self.recorded.as_ref()).and_then(|(leaving, recorded)| {
             let next = self.way.address(self.way.segments.first()?);
             let Recorded { onward, from_here } = recorded;

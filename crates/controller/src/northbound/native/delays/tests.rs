@@ -1,3 +1,5 @@
+//! What is told of delays of a chain. Knows what an observer says of made reports; refuses to know how they came.
+
 use super::*;
 use catena_adapt::observe::{Limits, Observer, Quantiles};
 use catena_model::id::BlueprintNumber;

@@ -192,8 +192,8 @@ fn who_lies_changes_no_figure_and_is_counted() {
     let mut world = World::new(&[&[1], &[2]]);
     (0..20).for_each(|_| world.tell(2, &[10, 20]));
     let before = world.figures();
-    // A device of no node of the path, in the name of a node at its end; a node of the path that does not end it; one that
-    // is on no path; a path that nobody planned.
+    // A device of no node of the path, in the name of a node at its end; a node of the path that does not end it;
+    // one that is on no path; a path that nobody planned.
     world.tell(2, &[10, 70]);
     world.tell(1, &[10, 20]);
     world.tell(7, &[10, 20]);

@@ -1,8 +1,8 @@
 //! The steps of a header that takes records along, by a node that keeps it while functions have the packet. Knows what
 //! is written into it and read from it at the end; refuses to know where it is kept and where the packet goes.
 
-use super::{Place, RecordLosses, Recorder, Sample};
-use crate::engine::encap::{HEADER_BYTES_MAX, Numbered};
+use super::{Place, RecordLosses, Recorder};
+use crate::engine::encap::header::{HEADER_BYTES_MAX, Numbered, Sample};
 use catena_model::PathId;
 use catena_model::telemetry::{
     DeviceId, FlowCounter, FlowName, HopRecord, HopReport, PathEnd, QueueState, ReportReason,
@@ -80,7 +80,7 @@ impl Own {
 }
 
 /// A packet that leaves for the next node.
-pub(crate) struct Leaving<'r> {
+pub(crate) struct LeavingRecords<'r> {
     /// The header that it came with; none: it begins to take records along.
     pub(super) header: Option<&'r [u8]>,
     pub(super) own: Option<Own>,
@@ -98,7 +98,7 @@ pub(in crate::engine::encap) struct Fresh<'h> {
     pub(in crate::engine::encap) from_here: &'h [u8],
 }
 
-impl Leaving<'_> {
+impl LeavingRecords<'_> {
     /// Writes the header with which the packet goes on, which must lead to this segment; none, and it is counted: it
     /// does not. Answers its length, and what differs among the wire packets of a frame.
     pub(in crate::engine::encap) fn write(

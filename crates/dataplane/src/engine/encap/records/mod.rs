@@ -7,9 +7,10 @@
 mod flows;
 mod header;
 
-pub(super) use header::{Fresh, Leaving, TAIL};
+pub(super) use header::{Fresh, LeavingRecords, TAIL};
 
-use super::carried::CarriedRef;
+use super::carried_ref::CarriedRef;
+use super::header::Sample;
 use catena_model::PathId;
 use catena_model::telemetry::{DeviceId, PathEnd};
 use flows::FlowCounters;
@@ -83,29 +84,6 @@ impl fmt::Debug for Records {
     }
 }
 
-/// Which packets of a flow are told of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sample {
-    /// So many come before the next one, fewer than `one_in`.
-    ahead: u32,
-    one_in: u32,
-}
-
-impl Sample {
-    /// The same when so many have gone.
-    fn behind(self, packets: u32) -> Self {
-        let Self { ahead, one_in } = self;
-        let gone = packets.checked_rem(one_in).unwrap_or_default();
-        let ahead = ahead.checked_sub(gone).unwrap_or_else(|| ahead.saturating_add(one_in - gone));
-        Self { ahead, one_in }
-    }
-
-    /// Is the packet with this number, from 0, told of?
-    pub(super) fn takes(self, number: u32) -> bool {
-        number.checked_rem(self.one_in) == Some(self.ahead)
-    }
-}
-
 /// What a packet says of itself that begins to take records along.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beginning {
@@ -146,8 +124,7 @@ impl Records {
         let Beginning { flow, packets, one_in } = *beginning;
         let wire_packets = u32::try_from(packets).ok()?;
         let first = self.flows.count(flow, wire_packets);
-        // The first of a flow, and each so-manyth behind it.
-        let sample = Sample { ahead: 0, one_in: one_in.get() }.behind(first.wrapping_sub(1));
+        let sample = Sample::of(one_in).behind(first.wrapping_sub(1));
         let place = Place {
             left: wire_packets,
             since_ns: now_ns,
@@ -254,11 +231,11 @@ impl Records {
         name: CarriedRef,
         packets: u64,
         (recorder, has_visited): (Option<Recorder>, bool),
-    ) -> Option<Leaving<'_>> {
+    ) -> Option<LeavingRecords<'_>> {
         let (index, place) = self.take(name, packets)?;
         let own = recorder.map(|recorder| Own::new(&place, recorder, has_visited));
         let header = self.headers.get(index, place.header_bytes.into())?;
-        Some(Leaving {
+        Some(LeavingRecords {
             header: Some(header).filter(|header| !header.is_empty()),
             own,
             has_visited,
