@@ -29,6 +29,7 @@ fn telemetry_is_given_changed_and_taken_away_on_paths_of_their_own() {
     assert_eq!((&house.at_border()["telemetry"], house.path().telemetry), (&Value::Null, None));
     let all = json!({
         "fields": ["device", "arrival", "latency", "queue", "counter"], "mirror": 64, "colour": 0,
+        "latency_limit_us": null,
     });
     let some = json!({
         "fields": ["latency", "device"], "mirror": 1, "colour": 7, "latency_limit_us": 1_000,
