@@ -210,6 +210,7 @@ impl Resource for Chain {
             && self.is_symmetric == newer.is_symmetric
             && self.encapsulation == newer.encapsulation
             && self.setup == newer.setup
+            && self.telemetry == newer.telemetry
             && self.number == newer.number
             && self.label.project == newer.label.project
     }
