@@ -79,7 +79,7 @@ pub(crate) fn check_records(
         };
         if let Some(other) = numbered.insert(device, node) {
             return Err(format!(
-                "nodes '{other}' and '{node}' have one number in telemetry, {device}; start the agent of one of them \
+                "node '{other}' and node '{node}' have one number in telemetry, {device}; start the agent of one of them \
                  without --locator, and with it again when that is active, {or_else}"
             ));
         }
@@ -131,8 +131,14 @@ pub(crate) fn check_lengths(
     let networks = ports.chain(entered).filter_map(|port| Some(intent.ports.get(&port)?.network));
     let networks = networks.chain([way.destination]).filter_map(|id| intent.networks.get(&id));
     let Some(network) = networks.max_by_key(|network| network.mtu) else { return Ok(()) };
-    let lengths = sends.iter().filter_map(|(port, _)| segments_towards(&way.hops, *port));
-    let Some(segments) = lengths.max() else { return Ok(()) };
+    // With telemetry the node that packets enter at is a hop of its own where it serves the first function.
+    let first = way.hops.iter().find(|hop| hop.kind == HopKind::Through);
+    let first = first.filter(|_| way.telemetry.is_some()).into_iter();
+    let first = first.flat_map(|hop| &hop.instances).map(|one| one.ingress);
+    let ports = sends.iter().map(|(port, _)| *port).chain(first);
+    let Some(segments) = ports.filter_map(|port| segments_towards(&way.hops, port)).max() else {
+        return Ok(());
+    };
     let nodes = way.hops.iter().flat_map(|hop| &hop.instances).map(|one| &one.node);
     let origins = sends.iter().flat_map(|(_, send)| send.origins(inventory.nodes.keys()));
     let facts = nodes.chain(origins).filter_map(|node| inventory.facts(node));

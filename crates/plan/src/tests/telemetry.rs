@@ -95,6 +95,8 @@ fn a_chain_with_telemetry_that_would_not_fit_says_which_mtu_would() {
     // 56 bytes, 16 for each segment, and 14 of a frame that is carried whole: without telemetry both would fit.
     for (by, functions, fits) in [
         (Encapsulation::Srv6, &[12, 13, 12][..], 1_396),
+        // The node that packets enter at is a hop where it serves the first function.
+        (Encapsulation::Srv6, &[11, 12, 13], 1_396),
         (Encapsulation::Srv6Ethernet, &[12, 13], 1_398),
     ] {
         let (mut world, chain) = measured(by, functions);

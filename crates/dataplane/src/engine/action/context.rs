@@ -8,7 +8,7 @@ use crate::engine::account::counters::Counters;
 use crate::engine::account::slots::Slots;
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::collections::shares::{Shares, leaves_room};
-use crate::engine::encap::{Carried, CarriedRef, PathPosition, Recorder};
+use crate::engine::encap::{Carried, PathPosition, Recorder};
 use crate::engine::packet::subscriber::Inspection;
 use crate::engine::state::capture::Captures;
 use crate::engine::state::floods::Floods;
@@ -19,13 +19,11 @@ use crate::engine::state::link_board::LinkBoard;
 use crate::engine::state::scheduler::Shaper;
 use crate::engine::state::setups::{Said, Setups};
 use crate::engine::tables::Tables;
-use crate::engine::tables::path::HopTable;
 use crate::engine::vector::Work;
 use crate::engine::vector::decision::Epoch;
 use crate::engine::vector::owner::{Owner, PathRef};
 use catena_io::{Buffer, BufferPool};
 use catena_model::account::{Created, Volume};
-use catena_model::program::HopKind;
 use catena_model::{DropReason, PathId};
 
 /// One vector's surroundings.
@@ -81,24 +79,12 @@ impl Context<'_> {
         self.counters.apply(update, volume);
     }
 
-    /// Who writes records here, and when; none: the node has no number. And have functions of this node had a packet
-    /// that is at a position now, and came with this header? What taps had is a copy.
-    pub(crate) fn recorder_at(
-        &self,
-        position: PathPosition,
-        name: CarriedRef,
-    ) -> (Option<Recorder>, bool) {
-        let began_ns = self.began_ns.unwrap_or_default();
-        let clock = self.meter.filter(|_| self.began_ns.is_some());
-        let now_ns = clock.map_or(self.now_ns, |now| now().saturating_sub(began_ns));
-        let device = self.tables.positions.own_device();
-        let place = self.tables.positions.place(position);
-        let came_at = self.carried.records.came_at(name).unwrap_or(place.hop);
-        let passed = self.tables.path(place.path).hops.get(came_at.into()..place.hop.into());
-        let is_through = |hop: &HopTable| hop.kind == HopKind::Through;
-        let has_visited = passed.is_some_and(|hops| hops.iter().any(is_through));
-        let now_ns = now_ns.max(self.now_ns);
-        (device.map(|device| Recorder { device, now_ns, began_ns }), has_visited)
+    /// Who writes records here, and when; none: the node has no number.
+    pub(crate) fn recorder(&self) -> Option<Recorder> {
+        let Self { now_ns, began_ns, .. } = *self;
+        let device = self.tables.positions.own_device()?;
+        let passed = self.meter.zip(began_ns).map(|(now, began)| now().saturating_sub(began));
+        Some(Recorder { device, now_ns: passed.unwrap_or(now_ns).max(now_ns), began_ns })
     }
 
     /// A position that was found under earlier tables, at this hop of a path with this serial, in those in force; none

@@ -277,8 +277,13 @@ impl Executor<'_, '_> {
             let port = tables.port(egress);
             port.is_shared() || (user != 0 && port.is_shared_by_slices())
         };
-        // Each packet with records has a header of its own.
-        let is_shared = is_shared || position.records().is_some();
+        // Each packet with records has a header of its own, and others of its path must not be taken for one.
+        let has_records =
+            tables.path(tables.positions.place(position).path).entry.telemetry.is_some();
+        let is_shared = is_shared || has_records;
+        if let Some(name) = position.records() {
+            self.context.carried.records.note_visit(name);
+        }
         let flows = std::iter::once(flow).chain(kept);
         let keys = flows.map(|flow| Key { egress: serial, network, flow, user });
         for key in keys.clone() {
@@ -464,8 +469,8 @@ impl Subject for Written<'_, '_, '_> {
         };
         let says = (tables.positions.id(position), position.ttl());
         let leaving = position.records().and_then(|name| {
-            let here = executor.context.recorder_at(position, name);
-            executor.context.carried.records.leave(name, work.volume.packets, here)
+            let recorder = executor.context.recorder();
+            executor.context.carried.records.leave(name, work.volume.packets, recorder)
         });
         self.header = segments.write(work.buffer.bytes(), says, work.flow_hash, leaving)?;
         Ok(())

@@ -212,6 +212,9 @@ fn pass(work: &mut Work, context: &mut Context<'_>) {
         work.step = Step::Decided(Verdict::Consume);
         return;
     }
+    if let Some(name) = visit.position.records() {
+        context.carried.records.note_visit(name);
+    }
     if let Some(path_ref) = work.path {
         context.count(work.copy, CounterUpdate::Returned(path_ref, visit.local), work.volume);
     }

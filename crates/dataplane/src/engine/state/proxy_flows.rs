@@ -392,9 +392,11 @@ impl ProxyFlows {
                 visit,
                 is_rewritten: is_rewritten && latest.untold == 0,
                 is_ambiguous: is_ambiguous || (latest.untold > 0 && !visit.is_same(&latest.visit)),
+                is_by_order: true,
             });
         }
-        self.recall(now_ns, key, 1).map(Recalled::surely)
+        let recalled = self.recall(now_ns, key, 1).map(Recalled::surely);
+        recalled.map(|recalled| Recalled { is_by_order: true, ..recalled })
     }
 
     /// The entries of a flow in all networks that its key may mean.

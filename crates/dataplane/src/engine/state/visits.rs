@@ -101,10 +101,12 @@ pub(crate) struct Recalled {
     pub(crate) is_rewritten: bool,
     /// It was given its visit by order, and others had packets inside.
     pub(crate) is_ambiguous: bool,
+    /// Which of the packets of the visit it is, its bytes did not tell.
+    pub(crate) is_by_order: bool,
 }
 
 impl Recalled {
     pub(crate) fn surely(visit: Visit) -> Self {
-        Self { visit, is_rewritten: false, is_ambiguous: false }
+        Self { visit, is_rewritten: false, is_ambiguous: false, is_by_order: false }
     }
 }

@@ -11,7 +11,7 @@ use catena_model::telemetry::{
 use catena_wire::ipv6::{self, Ipv6Header};
 use catena_wire::srv6;
 use catena_wire::srv6_int::{
-    self, ArrivalTime, FunctionLatency, Hop, IntMetadata, IntTag, IntView, MapInfo, Tail,
+    self, ArrivalTime, FunctionLatency, Hop, IntMetadata, IntTag, IntView, Tail,
 };
 use std::net::Ipv6Addr;
 
@@ -52,30 +52,26 @@ impl Headers {
 
 /// What this node writes of a packet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Own {
-    record: IntMetadata,
-    /// How long its functions took is not known.
-    is_untimed: bool,
-}
+pub(super) struct Own(IntMetadata);
 
 impl Own {
-    /// `has_visited`: functions of this node have had the packet.
-    pub(super) fn new(place: &Place, recorder: Recorder, has_visited: bool) -> Self {
+    pub(super) fn new(place: &Place, recorder: Recorder) -> Self {
         let Recorder { device: DeviceId(device), now_ns, began_ns } = recorder;
         let since = now_ns.checked_sub(place.since_ns);
-        let latency = since.filter(|_| has_visited && !place.is_doubtful);
+        // Of a packet that only order tells from others nobody knows when it went in.
+        let latency = since.filter(|_| place.has_visited && !place.is_doubtful);
+        let arrival = began_ns.map(|began_ns| began_ns.wrapping_add(place.since_ns));
         let counter = place.counter.map(|first| u64::from(first) + u64::from(place.gone));
-        let record = IntMetadata {
+        Self(IntMetadata {
             device: Some(device),
-            arrival: Some(ArrivalTime::from_ns(began_ns.wrapping_add(place.since_ns))),
+            arrival: arrival.map(ArrivalTime::from_ns),
             latency: latency.map(FunctionLatency::from_ns),
             // Which queue the packet leaves by is not known before it has left.
             queue: None,
             counter: counter.map(FlowCounter::of),
-            is_of_function: has_visited,
+            is_of_function: place.has_visited,
             is_synchronised: false,
-        };
-        Self { record, is_untimed: has_visited && latency.is_none() }
+        })
     }
 }
 
@@ -134,17 +130,7 @@ fn step(header: &mut [u8], own: Option<&Own>) -> Result<(), Strayed> {
         srv6_int::mark_incomplete(header);
         return Ok(());
     };
-    let step = srv6_int::end_t_int_kept(header, &own.record, TAIL).map_err(|_| Strayed)?;
-    mark(header, own, step.is_recorded);
-    Ok(())
-}
-
-/// Says that the record lacks what it should have.
-fn mark(header: &mut [u8], own: &Own, is_recorded: bool) {
-    let wants = |view: IntView<'_>| view.map().contains(MapInfo::LATENCY);
-    if is_recorded && own.is_untimed && IntView::parse(header, TAIL).is_ok_and(wants) {
-        srv6_int::mark_incomplete(header);
-    }
+    srv6_int::end_t_int_kept(header, &own.0, TAIL).map(drop).map_err(|_| Strayed)
 }
 
 /// The last record, and what is told of the packet; none: nothing is to be.
@@ -159,8 +145,7 @@ pub(super) fn end(
 ) -> Result<Option<PathEnd>, Strayed> {
     match own {
         Some(own) => {
-            let end = srv6_int::end_dt_int(header, &own.record, TAIL).map_err(|_| Strayed)?;
-            mark(header, own, end.is_recorded);
+            srv6_int::end_dt_int(header, &own.0, TAIL).map_err(|_| Strayed)?;
         }
         None => srv6_int::mark_incomplete(header),
     }

@@ -36,14 +36,14 @@ struct Place {
     gone: u32,
     /// When the packet came, by our own clock.
     since_ns: u64,
-    /// Index of the hop at which it came.
-    hop: u16,
     /// Bytes of the header that it came with; 0: it begins here.
     header_bytes: u16,
     /// Packets of its flow that were seen, with the first of these.
     counter: Option<u32>,
     /// Which of these wire packets are told of at the end, where they begin here.
     sample: Option<Sample>,
+    /// Functions of this node have had it.
+    has_visited: bool,
     /// Which packet it is was told by order alone.
     is_doubtful: bool,
 }
@@ -100,8 +100,8 @@ pub(crate) struct Recorder {
     pub(crate) device: DeviceId,
     /// Now, by our own clock.
     pub(crate) now_ns: u64,
-    /// What the machine's clock had passed when ours began.
-    pub(crate) began_ns: u64,
+    /// What the machine's clock had passed when ours began; none: it is not known.
+    pub(crate) began_ns: Option<u64>,
 }
 
 impl Records {
@@ -135,10 +135,10 @@ impl Records {
         self.fill(now_ns, place, &[])
     }
 
-    /// A place for a packet that came with this header to a hop of its path.
-    pub(crate) fn keep(&mut self, now_ns: u64, hop: u16, header: &[u8]) -> Option<CarriedRef> {
+    /// A place for a packet that came with this header.
+    pub(crate) fn keep(&mut self, now_ns: u64, header: &[u8]) -> Option<CarriedRef> {
         let header_bytes = u16::try_from(header.len()).ok()?;
-        let place = Place { left: 1, since_ns: now_ns, hop, header_bytes, ..Place::default() };
+        let place = Place { left: 1, since_ns: now_ns, header_bytes, ..Place::default() };
         self.fill(now_ns, place, header)
     }
 
@@ -184,9 +184,18 @@ impl Records {
         (place.turn == turn && place.left > 0).then_some((index, place))
     }
 
-    /// Index of the hop at which a packet came; none: it is not known any more.
-    pub(crate) fn came_at(&self, name: CarriedRef) -> Option<u16> {
-        self.place_of(name).map(|(_, place)| place.hop)
+    /// A function of this node gets the packet.
+    pub(crate) fn note_visit(&mut self, name: CarriedRef) {
+        if let Some((index, _)) = self.place_of(name)
+            && let Some(place) = self.places.get_mut(index)
+        {
+            place.has_visited = true;
+        }
+    }
+
+    /// Counts a packet that came without a header to be kept.
+    pub(crate) fn pass_by(&mut self, flow: (PathId, u64), packets: u64) {
+        self.flows.count(flow, u32::try_from(packets).unwrap_or(u32::MAX));
     }
 
     /// Notes the flow of a packet that came with its header.
@@ -224,21 +233,20 @@ impl Records {
         Some((index, taken))
     }
 
-    /// So many wire packets leave for the next node; none: they are not known here any more. `has_visited`: functions
-    /// of this node have had them.
+    /// So many wire packets leave for the next node; none: they are not known here any more.
     pub(crate) fn leave(
         &mut self,
         name: CarriedRef,
         packets: u64,
-        (recorder, has_visited): (Option<Recorder>, bool),
+        recorder: Option<Recorder>,
     ) -> Option<LeavingRecords<'_>> {
         let (index, place) = self.take(name, packets)?;
-        let own = recorder.map(|recorder| Own::new(&place, recorder, has_visited));
+        let own = recorder.map(|recorder| Own::new(&place, recorder));
         let header = self.headers.get(index, place.header_bytes.into())?;
         Some(LeavingRecords {
             header: Some(header).filter(|header| !header.is_empty()),
             own,
-            has_visited,
+            has_visited: place.has_visited,
             sample: place.sample.map(|sample| sample.behind(place.gone)),
             losses: &mut self.losses,
         })
@@ -249,7 +257,7 @@ impl Records {
         &mut self,
         name: CarriedRef,
         packets: u64,
-        (recorder, has_visited): (Option<Recorder>, bool),
+        recorder: Option<Recorder>,
         (flow, limit_ns): ((PathId, u64), Option<u64>),
     ) {
         let Some((index, place)) = self.take(name, packets) else { return };
@@ -257,7 +265,7 @@ impl Records {
         if place.header_bytes == 0 {
             return;
         }
-        let own = recorder.map(|recorder| Own::new(&place, recorder, has_visited));
+        let own = recorder.map(|recorder| Own::new(&place, recorder));
         let Some(header) = self.headers.get_mut(index, place.header_bytes.into()) else { return };
         match header::end(header, own.as_ref(), flow, limit_ns) {
             Ok(None) => {}
