@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::locators::{BOTH, FUNCTION, waits, world};
-use super::rig::{CUSTOMER, World, id, node, segments};
+use super::rig::{CUSTOMER, INTERNAL, World, id, node, segments};
 use crate::{IndexedIntent, compare};
 use catena_model::PathId;
 use catena_model::id::{ChainId, FunctionId, InstanceId};
@@ -90,13 +90,31 @@ fn a_chain_with_telemetry_waits_for_nodes_that_know_none() {
     }
 }
 
+/// The node that packets enter at is a hop where it serves the first function.
+#[test]
+fn a_first_function_beside_the_source_takes_its_segment_with_telemetry() {
+    let mut world = World::new(5);
+    world.machine(1, 1, &[CUSTOMER]);
+    for (machine, on) in [(11, 1), (12, 2), (13, 3)] {
+        world.machine(machine, on, &[CUSTOMER, INTERNAL]);
+        world.function(machine, machine, CUSTOMER, CUSTOMER);
+    }
+    let chain = world.chain(1, 1, &[11, 12, 13]);
+    let declared = world.intent.chains.get_mut(&chain).unwrap();
+    declared.encapsulation = Encapsulation::Srv6;
+    declared.telemetry = Some(Telemetry::default());
+    world.settle();
+    waits(&world, chain, &["a header of 3 segments", "MTU of 1396"]);
+    set_mtu(&mut world, 1_396);
+    world.settle();
+    is_active(&world, chain);
+}
+
 #[test]
 fn a_chain_with_telemetry_that_would_not_fit_says_which_mtu_would() {
     // 56 bytes, 16 for each segment, and 14 of a frame that is carried whole: without telemetry both would fit.
     for (by, functions, fits) in [
         (Encapsulation::Srv6, &[12, 13, 12][..], 1_396),
-        // The node that packets enter at is a hop where it serves the first function.
-        (Encapsulation::Srv6, &[11, 12, 13], 1_396),
         (Encapsulation::Srv6Ethernet, &[12, 13], 1_398),
     ] {
         let (mut world, chain) = measured(by, functions);
