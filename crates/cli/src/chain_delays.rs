@@ -191,7 +191,7 @@ mod tests {
             table.lines().map(|line| line.split_whitespace().collect()).collect();
         let expected = ["hop", "0", "host1", "fw,", "nat", "packet", "12.3", "µs"];
         assert_eq!(rows[1][..8], expected, "{table}");
-        assert!(table.lines().nth(2).unwrap().contains("> 2.15 s"), "{table}");
+        assert!(table.lines().nth(2).unwrap().contains("> 2.147 s"), "{table}");
         let lines = remarks(&seen);
         assert_eq!(
             lines,
