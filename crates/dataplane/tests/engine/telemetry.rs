@@ -9,6 +9,7 @@ use crate::town::{Town, device, tunnel_end};
 use catena_dataplane::engine::TunnelKind;
 use catena_io::Offload;
 use catena_model::PathId;
+use catena_model::check::ClockTime;
 use catena_model::resource::Encapsulation;
 use catena_model::telemetry::{
     HopRecord, HopReport, PathEnd, ReportReason, Telemetry, TelemetryField,
@@ -94,7 +95,10 @@ fn hang(rig: &mut Rig, functions: &[&str]) {
 #[test]
 fn each_node_writes_what_it_knows_and_the_last_one_tells() {
     for by in BOTH {
-        let mut rig = Rig::new(town(by, &[&["v2"], &["v4"]], 1));
+        // The machine's clock begins with the rig's.
+        let began = Some(ClockTime { clock: 1, ns: 0 });
+        let chained = town(by, &[&["v2"], &["v4"]], 1);
+        let mut rig = Rig::with(chained, |config| config.began = began, 512);
         hang(&mut rig, &["v2", "v4"]);
         rig.now_ns = 5_000_000;
         let frame = packet(&rig.town, CHAINED_PORT).frame();
