@@ -40,7 +40,7 @@ off by more than FINE_NS. What was off is told. Of each header
     altered    all but source, Segments Left, hop limit and the entry that was done with is what it was, lengths and
                records too
     tag        says functions and colour, and nothing of what is pending or incomplete; no detection result
-    mirror     is marked if the packet's number in its flow is 1, k + 1, ...
+    mirror     each k-th packet of a flow is marked, by their numbers in it, and no other
     missing    it was seen where the packet went at all
     left       nothing of it is in a frame at functions and endpoints, whose datagrams are what their sender sent
     capture    what speaks against a capture, or against the description
@@ -424,7 +424,11 @@ def numbered(walks):
 
 def judge_walks(walks, judge, sent):
     """Holds each walk's headers and records against captures; how many were all true."""
-    numbers, proved = numbered(walks), 0
+    numbers, proved, phases = numbered(walks), 0, {}
+    for walk in sorted(walks, key=lambda walk: numbers.get((walk.key, None), 0)):
+        if walk.legs[0].header.mirrored and (walk.key, None) in numbers:
+            flow = flow_of(walk.legs[0].header, walk.legs[0].inner)
+            phases.setdefault((walk.ingress, flow), numbers[walk.key, None])
     for walk in walks:
         fault = walk.fault()
         if fault or (walk.key, None) not in numbers:
@@ -434,7 +438,10 @@ def judge_walks(walks, judge, sent):
         telemetry = sent.streams[walk.key[1]]["telemetry"]
         first, is_marked = numbers[walk.key, None], walk.legs[0].header.mirrored
         judge.mirrored += is_marked
-        if is_marked != ((first - 1) % telemetry["mirror"] == 0):
+        flow = flow_of(walk.legs[0].header, walk.legs[0].inner)
+        phase, one_in = phases.get((walk.ingress, flow)), telemetry["mirror"]
+        is_due = first % one_in == phase % one_in if phase else first > one_in
+        if is_marked != is_due or (is_marked and phase > one_in):
             text = f"is {'' if is_marked else 'not '}marked, and left as number {first} of its flow"
             judge.verdict.complain("mirror", f"{named(walk.key)} {text}")
         judge.sources(walk)

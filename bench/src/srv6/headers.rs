@@ -1,6 +1,6 @@
-//! What the other node writes in front of the packets that it sends to the one that is measured.
+//! Headers in front of packets: any, to be timed and counted, and those that the other node writes in front of what it
+//! sends to the one that is measured.
 
-use super::sizes::ROOM;
 use crate::engine::{FAR_SEGMENTS, FIRST_PATH, own_place, place, wrong};
 use crate::error::BenchError;
 use catena_wire::scalar::FlowLabel;
@@ -33,31 +33,66 @@ pub(super) fn at_last(takes_records: bool) -> Result<Vec<u8>, BenchError> {
 fn emit(way: &[Ipv6Addr], takes_records: bool) -> Result<Vec<u8>, BenchError> {
     /// Of the packets of the measurement.
     const INNER_BYTES: usize = 64 - 14;
-    let source = place(FAR_SEGMENTS)?.address;
-    let flow_label = FlowLabel::new(1).map_err(|error| wrong("a header", &error))?;
-    let (traffic_class, inner, key_id) = (0, Inner::Ipv4, None);
+    let front = Front { source: place(FAR_SEGMENTS)?.address, way, inner_bytes: INNER_BYTES };
     let mut room = [0; ROOM];
-    let length = if takes_records {
-        let tag = IntTag { is_for_functions: true, ..IntTag::default() };
-        let (map, tail) = (MapInfo::ALL, Tail::Tlv);
-        let encaps =
-            IntEncaps { source, way, traffic_class, flow_label, inner, map, tag, tail, key_id };
-        encaps.emit(INNER_BYTES, &mut room).map_err(|error| wrong("a header", &error))?
-    } else {
+    let length = match takes_records {
+        true => front.recorded(None, &mut room)?,
+        false => front.plain(false, &mut room)?,
+    };
+    Ok(room.get(..length).unwrap_or_default().to_vec())
+}
+
+/// Room for any of them.
+pub(super) const ROOM: usize = 512;
+
+/// What stands in front of a packet of IPv4 with so many bytes.
+pub(super) struct Front<'w> {
+    source: Ipv6Addr,
+    way: &'w [Ipv6Addr],
+    inner_bytes: usize,
+}
+
+impl<'w> Front<'w> {
+    /// In front of nothing, from nobody.
+    pub(super) fn of(way: &'w [Ipv6Addr]) -> Self {
+        Self { source: Ipv6Addr::UNSPECIFIED, way, inner_bytes: 0 }
+    }
+
+    /// Writes a plain header, and answers its length.
+    pub(super) fn plain(&self, is_reduced: bool, into: &mut [u8]) -> Result<usize, BenchError> {
         let encaps = Encaps {
-            source,
-            way,
-            traffic_class,
-            flow_label,
+            source: self.source,
+            way: self.way,
+            traffic_class: 0,
+            flow_label: FlowLabel::new(1).map_err(|error| wrong("a header", &error))?,
             hop_limit: Encaps::HOP_LIMIT,
-            inner,
-            is_reduced: false,
+            inner: Inner::Ipv4,
+            is_reduced,
             flags: SegmentFlags::default(),
             tag: 0,
             tlvs: &[],
+            key_id: None,
+        };
+        encaps.emit(self.inner_bytes, into).map_err(|error| wrong("a header", &error))
+    }
+
+    /// The same of one that takes records along. `key_id`: it has room for an HMAC.
+    pub(super) fn recorded(
+        &self,
+        key_id: Option<u32>,
+        into: &mut [u8],
+    ) -> Result<usize, BenchError> {
+        let encaps = IntEncaps {
+            source: self.source,
+            way: self.way,
+            traffic_class: 0,
+            flow_label: FlowLabel::new(1).map_err(|error| wrong("a header", &error))?,
+            inner: Inner::Ipv4,
+            map: MapInfo::ALL,
+            tag: IntTag { is_for_functions: true, ..IntTag::default() },
+            tail: Tail::Tlv,
             key_id,
         };
-        encaps.emit(INNER_BYTES, &mut room).map_err(|error| wrong("a header", &error))?
-    };
-    Ok(room.get(..length).unwrap_or_default().to_vec())
+        encaps.emit(self.inner_bytes, into).map_err(|error| wrong("a header", &error))
+    }
 }

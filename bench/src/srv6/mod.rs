@@ -16,7 +16,8 @@ use catena_wire::srv6::HmacKey;
 use catena_wire::srv6_int::{
     ArrivalTime, FunctionLatency, IntMetadata, Queue, Tail, Visit, end_dt_int, end_t_int,
 };
-use sizes::{Format, ROOM, emit_plain, emit_recorded};
+use headers::{Front, ROOM};
+use sizes::Format;
 use std::hint::black_box;
 use std::path::Path;
 
@@ -128,9 +129,9 @@ fn formats(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
     let failed = |error: srv6::Srv6Error| wrong("a header", &error);
     let way = sizes::way(SEGMENTS);
     let (mut plain, mut recorded) = ([0; ROOM], [0; ROOM]);
-    let length = emit_plain(&way, false, &mut plain)?;
+    let length = Front::of(&way).plain(false, &mut plain)?;
     let plain = plain.get(..length).unwrap_or_default();
-    let length = emit_recorded(&way, None, &mut recorded)?;
+    let length = Front::of(&way).recorded(None, &mut recorded)?;
     let recorded = recorded.get(..length).unwrap_or_default();
     let last = |header: &[u8]| -> Result<Vec<u8>, BenchError> {
         let mut header = header.to_vec();
@@ -142,8 +143,8 @@ fn formats(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
     let (plain_last, recorded_last) = (last(plain)?, last(recorded)?);
     let record = record();
     for _ in 0..samples {
-        let with = timed(recorded, |into| emit_recorded(&way, None, into).map(drop))?;
-        let without = timed(plain, |into| emit_plain(&way, false, into).map(drop))?;
+        let with = timed(recorded, |into| Front::of(&way).recorded(None, into).map(drop))?;
+        let without = timed(plain, |into| Front::of(&way).plain(false, into).map(drop))?;
         notes.take("encaps_int_extra_ns", true, with - without);
         let with = timed(recorded, |header| {
             end_t_int(header, &record, Visit::Passing, Tail::Tlv).map(drop).map_err(failed)
@@ -177,7 +178,7 @@ fn resign_ns(way: &[std::net::Ipv6Addr]) -> Result<f64, BenchError> {
     let failed = |error: srv6::Srv6Error| wrong("a header", &error);
     let key = HmacKey::new(b"catena benchmark").map_err(failed)?;
     let mut signed = [0; ROOM];
-    let length = emit_recorded(way, Some(1), &mut signed)?;
+    let length = Front::of(way).recorded(Some(1), &mut signed)?;
     let signed = signed.get_mut(..length).unwrap_or_default();
     srv6::sign(signed, &key).map_err(failed)?;
     timed(signed, |header| {

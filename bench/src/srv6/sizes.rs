@@ -1,11 +1,8 @@
 //! Bytes of headers that take telemetry along, by the number of hops: ours, counted where they are written, and those
 //! of others, by their formats.
 
-use crate::engine::wrong;
+use super::headers::{Front, ROOM};
 use crate::error::BenchError;
-use catena_wire::scalar::FlowLabel;
-use catena_wire::srv6::{Encaps, Inner, SegmentFlags};
-use catena_wire::srv6_int::{IntEncaps, IntTag, MapInfo, Tail};
 use std::net::Ipv6Addr;
 
 /// Hops of the paper's evaluation.
@@ -84,53 +81,8 @@ pub(super) fn way(segments: usize) -> Vec<Ipv6Addr> {
     (0..segments).map(address).collect()
 }
 
-/// Writes a plain header over segments, and answers its length.
-pub(super) fn emit_plain(
-    way: &[Ipv6Addr],
-    is_reduced: bool,
-    into: &mut [u8],
-) -> Result<usize, BenchError> {
-    let encaps = Encaps {
-        source: Ipv6Addr::LOCALHOST,
-        way,
-        traffic_class: 0,
-        flow_label: FlowLabel::new(1).map_err(|error| wrong("a header", &error))?,
-        hop_limit: Encaps::HOP_LIMIT,
-        inner: Inner::Ipv4,
-        is_reduced,
-        flags: SegmentFlags::default(),
-        tag: 0,
-        tlvs: &[],
-        key_id: None,
-    };
-    encaps.emit(0, into).map_err(|error| wrong("a header", &error))
-}
-
-/// The same of one that takes records along. `key_id`: it has room for an HMAC.
-pub(super) fn emit_recorded(
-    way: &[Ipv6Addr],
-    key_id: Option<u32>,
-    into: &mut [u8],
-) -> Result<usize, BenchError> {
-    let encaps = IntEncaps {
-        source: Ipv6Addr::LOCALHOST,
-        way,
-        traffic_class: 0,
-        flow_label: FlowLabel::new(1).map_err(|error| wrong("a header", &error))?,
-        inner: Inner::Ipv4,
-        map: MapInfo::ALL,
-        tag: IntTag { is_for_functions: true, ..IntTag::default() },
-        tail: Tail::Tlv,
-        key_id,
-    };
-    encaps.emit(0, into).map_err(|error| wrong("a header", &error))
-}
-
-/// Room for any of them.
-pub(super) const ROOM: usize = 512;
-
 fn segmented(segments: usize, is_reduced: bool) -> Result<usize, BenchError> {
-    emit_plain(&way(segments), is_reduced, &mut [0; ROOM])
+    Front::of(&way(segments)).plain(is_reduced, &mut [0; ROOM])
 }
 
 fn compressed(segments: usize) -> Result<usize, BenchError> {
@@ -138,7 +90,7 @@ fn compressed(segments: usize) -> Result<usize, BenchError> {
 }
 
 fn recorded(segments: usize) -> Result<usize, BenchError> {
-    emit_recorded(&way(segments), None, &mut [0; ROOM])
+    Front::of(&way(segments)).recorded(None, &mut [0; ROOM])
 }
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ pub(crate) struct EndsForController {
     first: u64,
     /// What was lost in the data plane, as it told last.
     lost_before: PathEndsLost,
+    /// The controller does not know of it.
+    is_loss_news: bool,
     lost: u64,
     unwanted: u64,
 }
@@ -28,6 +30,7 @@ impl EndsForController {
         self.end();
         self.first = 0;
         self.is_wanted = protocol >= TELEMETRY_SINCE_PROTOCOL;
+        self.is_loss_news = self.lost_before != PathEndsLost::default();
     }
 
     /// The session is over.
@@ -38,7 +41,9 @@ impl EndsForController {
 
     /// Takes what the data plane tells.
     pub(crate) fn take(&mut self, told: PathEnds) {
-        self.lost_before = told.lost.unwrap_or(self.lost_before);
+        let lost_before = told.lost.unwrap_or(self.lost_before);
+        self.is_loss_news |= lost_before != self.lost_before;
+        self.lost_before = lost_before;
         if !self.is_wanted {
             let count = u64::try_from(told.ends.len()).unwrap_or(u64::MAX);
             self.unwanted = self.unwanted.saturating_add(count);
@@ -56,6 +61,7 @@ impl EndsForController {
         if !self.is_waiting() {
             return None;
         }
+        self.is_loss_news = false;
         let lost = PathEndsLost { agent: self.lost, unwanted: self.unwanted, ..self.lost_before };
         let (first, ends) = (self.first, self.waiting.take());
         self.first = first.saturating_add(u64::try_from(ends.len()).unwrap_or(u64::MAX));
@@ -64,7 +70,7 @@ impl EndsForController {
 
     /// Is there anything to tell?
     pub(crate) fn is_waiting(&self) -> bool {
-        self.is_wanted && !self.waiting.is_empty()
+        self.is_wanted && (self.is_loss_news || !self.waiting.is_empty())
     }
 }
 
@@ -113,7 +119,10 @@ mod tests {
         ends.take(told(0..all + 10, 7));
         let (told, lost) = sent(&mut ends);
         assert_eq!(told, (10..all + 10).map(|flow| (flow, flow)).collect::<Vec<_>>());
-        assert_eq!(lost, PathEndsLost { engine: 7, dataplane: 2, agent: 10, unwanted: 0 });
+        assert_eq!(
+            lost,
+            PathEndsLost { engine: 7, dataplane: 2, agent: 10, ..PathEndsLost::default() }
+        );
     }
 
     #[test]

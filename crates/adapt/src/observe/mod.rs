@@ -120,6 +120,18 @@ impl Observer {
         Ok(())
     }
 
+    /// Is a path watched?
+    #[must_use]
+    pub fn watches(&self, path: PathId, version: BlueprintNumber) -> bool {
+        self.paths.contains_key(&(path, version))
+    }
+
+    /// Can one more be watched, and none is let go for it?
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.paths.len() < self.limits.paths.max(1)
+    }
+
     /// Watches a path no more.
     pub fn forget(&mut self, path: PathId, version: BlueprintNumber) {
         self.paths.remove(&(path, version));

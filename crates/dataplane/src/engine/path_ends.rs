@@ -4,21 +4,16 @@ use super::{Engine, RecordLosses};
 use catena_model::telemetry::PathEnd;
 
 impl Engine {
-    /// What was told of packets at the ends of their paths since this was asked last, in their order.
+    /// What was told of packets at the ends of their paths since this was asked last, in their order. What was lost
+    /// until now counts as told.
     pub fn take_path_ends(&mut self) -> Vec<PathEnd> {
         self.carried.records.take_ends()
     }
 
-    /// Was anything told?
+    /// Was anything told, or lost?
     #[must_use]
-    pub const fn has_path_ends(&self) -> bool {
-        self.carried.records.has_ends()
-    }
-
-    /// Those for which there was no room, since the engine began.
-    #[must_use]
-    pub const fn path_ends_lost(&self) -> u64 {
-        self.carried.records.losses().untold
+    pub fn has_path_ends(&self) -> bool {
+        self.carried.records.has_news()
     }
 
     /// What was lost of records, since the engine began.

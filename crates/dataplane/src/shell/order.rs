@@ -9,7 +9,7 @@ use super::segment_sockets::SegmentSockets;
 use super::underlay::Underlay;
 use super::waker::Waker;
 use super::worker::KernelPathTurn;
-use crate::engine::{FunctionMessage, KernelPort, Rehearsal, StateChange, Tables};
+use crate::engine::{FunctionMessage, KernelPort, RecordLosses, Rehearsal, StateChange, Tables};
 use catena_fastpath::Queues;
 use catena_io::{IoError, PacketRing, Port};
 use catena_model::account::{NodeCounters, SliceCounters};
@@ -122,8 +122,8 @@ pub(super) enum Report {
 /// What a worker tells of packets at the end of their path.
 pub(super) struct ToldEnds {
     pub(super) ends: Vec<PathEnd>,
-    /// Those for which its engine had no room, since it began.
-    pub(super) lost_in_engine: u64,
+    /// What its engine has lost of them, since it began.
+    pub(super) lost_in_engine: RecordLosses,
     /// By this the worker knows that nobody has taken it yet.
     pub(super) _untaken: Arc<()>,
 }

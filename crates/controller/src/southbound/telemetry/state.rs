@@ -64,10 +64,17 @@ pub(crate) struct NodeTold {
 }
 
 impl NodeTold {
-    /// What was not told of, by where there was no room for it.
-    pub(crate) const fn lost_by_place(&self) -> [(&'static str, u64); 4] {
-        let PathEndsLost { engine, dataplane, agent, unwanted } = self.lost;
-        [("engine", engine), ("dataplane", dataplane), ("agent", agent), ("unwanted", unwanted)]
+    /// What was not told of, by where there was no room for it, and packets that went on without records.
+    pub(crate) const fn lost_by_place(&self) -> [(&'static str, u64); 6] {
+        let PathEndsLost { engine, dataplane, agent, unwanted, unplaced, strayed } = self.lost;
+        [
+            ("engine", engine),
+            ("dataplane", dataplane),
+            ("agent", agent),
+            ("unwanted", unwanted),
+            ("unplaced", unplaced),
+            ("strayed", strayed),
+        ]
     }
 }
 
@@ -116,6 +123,16 @@ impl State {
         let gone: Vec<PathId> =
             self.paths.keys().filter(|id| !there.contains(id)).copied().collect();
         gone.into_iter().for_each(|id| self.forget(id));
+        // Those that were let go, as long as there is room again.
+        for (id, known) in &self.paths {
+            if let Ok(planned) = &known.planned
+                && self.observer.has_room()
+                && !self.observer.watches(*id, known.version)
+            {
+                // It was watched as it is planned.
+                let _ = self.observer.plan(planned.path.clone(), now_ns);
+            }
+        }
         let watched = self.paths.values().filter_map(|known| known.planned.as_ref().ok());
         let nodes = watched.flat_map(|planned| &planned.nodes);
         self.devices = nodes.map(|(device, node)| (node.clone(), *device)).collect();

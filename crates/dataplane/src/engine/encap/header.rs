@@ -204,9 +204,11 @@ pub(in crate::engine::encap) struct Sample {
 }
 
 impl Sample {
-    /// The first of a flow, and each so-manyth behind it.
-    pub(super) fn of(one_in: NonZeroU32) -> Self {
-        Self { ahead: 0, one_in: one_in.get() }
+    /// Each so-manyth, from one that the phase gives on.
+    pub(super) fn new(one_in: NonZeroU32, phase: u64) -> Self {
+        let one_in = one_in.get();
+        let ahead = phase.checked_rem(one_in.into()).unwrap_or_default();
+        Self { ahead: u32::try_from(ahead).unwrap_or_default(), one_in }
     }
 
     /// The same when so many have gone.

@@ -123,7 +123,7 @@ impl PathEncap for Srv6 {
     /// Those that take records along: functions do not see them.
     fn keep(
         &self,
-        _positions: &Positions,
+        positions: &Positions,
         carried: &mut Carried,
         frames: &mut dyn Iterator<Item = Headed<'_>>,
     ) {
@@ -134,8 +134,8 @@ impl PathEncap for Srv6 {
             {
                 let before = if self.keeps_frame { 0 } else { HEADER_BYTES };
                 let header = packet.get(..located.header_bytes + before).unwrap_or_default();
-                let now_ns = carried.now_ns();
-                let name = carried.records.keep(now_ns, header);
+                let (now_ns, path) = (carried.now_ns(), positions.id(located.position));
+                let name = carried.records.keep(now_ns, path, header);
                 located.position = located.position.with_records(name);
             }
         }

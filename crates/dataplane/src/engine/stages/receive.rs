@@ -120,7 +120,7 @@ fn locate(arrivals: &mut [Arrival], tables: &Tables, carried: &mut Carried) {
             let frames = &mut headed(arrivals, encapsulation);
             carrier.locate(&tables.positions, carried, HeaderSide::Tunnel, frames);
         }
-        carrier.keep(&tables.positions, carried, &mut headed(arrivals, encapsulation));
+        carrier.keep(&tables.positions, carried, &mut kept(arrivals, encapsulation, tables));
         carrier.pop(HeaderSide::Tunnel, &mut headed(arrivals, encapsulation));
     }
 }
@@ -131,6 +131,23 @@ fn headed(
 ) -> impl Iterator<Item = Headed<'_>> {
     let is_its = move |lead: Lead| lead.encapsulation() == Some(encapsulation);
     let chosen = arrivals.iter_mut().filter(move |arrival| arrival.lead.is_ok_and(is_its));
+    chosen.map(|arrival| Headed { buffer: &mut arrival.buffer, located: &mut arrival.located })
+}
+
+/// Those of them that may come so, on paths whose packets take records along.
+fn kept<'a>(
+    arrivals: &'a mut [Arrival],
+    encapsulation: Encapsulation,
+    tables: &'a Tables,
+) -> impl Iterator<Item = Headed<'a>> {
+    let is_its = move |lead: Lead| lead.encapsulation() == Some(encapsulation);
+    let chosen = arrivals.iter_mut().filter(move |arrival| {
+        let Ok(Located { position, .. }) = arrival.located else { return false };
+        let place = tables.positions.place(position);
+        let path = tables.path(place.path);
+        let may_come = arrival.sender.is_none_or(|node| path.takes_from(node, place.hop));
+        arrival.lead.is_ok_and(is_its) && path.entry.telemetry.is_some() && may_come
+    });
     chosen.map(|arrival| Headed { buffer: &mut arrival.buffer, located: &mut arrival.located })
 }
 

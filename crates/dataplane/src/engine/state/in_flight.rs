@@ -163,6 +163,11 @@ impl InFlight {
         exact.or_else(|| self.of_flow(flow).map(visit).find(is_alive))
     }
 
+    /// Is a packet of the flow with these bytes inside?
+    pub(crate) fn peek_exact(&self, flow: u64, digest: u64) -> bool {
+        self.find(flow, digest).is_some()
+    }
+
     fn find(&self, flow: u64, digest: u64) -> Option<u32> {
         let wanted = What::Known { digest };
         let list = self.by_digest.of_hash(digest_hash(flow, digest));

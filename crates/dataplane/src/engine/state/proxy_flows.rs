@@ -382,7 +382,9 @@ impl ProxyFlows {
         let flow = key.record(self.seed);
         let latest = *self.known(now_ns, &key)?;
         if let Some(visit) = self.inside.take(now_ns, flow, digest) {
-            return Some(Recalled::surely(visit));
+            // Of packets with the same bytes nobody knows which it is.
+            let is_by_order = self.inside.peek_exact(flow, digest);
+            return Some(Recalled { is_by_order, ..Recalled::surely(visit) });
         }
         // The order of the unwatched behind the watched is that of two changes in a row.
         if let Some(ByOrder { visit, is_rewritten, is_ambiguous }) =

@@ -2,6 +2,7 @@
 //! what they say.
 
 use super::Control;
+use crate::engine::RecordLosses;
 use crate::shell::order::ToldEnds;
 use catena_protocol::message::{self, PathEndsLost, from_dataplane};
 use catena_protocol::telemetry::pack_end;
@@ -12,15 +13,18 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(super) struct EndsForAgent {
     waiting: WaitingEnds,
-    /// What each worker's engine had no room for, as it told last.
-    lost_in_engines: BTreeMap<usize, u64>,
+    /// What each worker's engine has lost, as it told last.
+    lost_in_engines: BTreeMap<usize, RecordLosses>,
     lost: u64,
+    /// The agent does not know of it.
+    is_loss_news: bool,
 }
 
 impl EndsForAgent {
     /// Takes what a worker tells.
     fn take(&mut self, worker: usize, told: &ToldEnds) {
-        self.lost_in_engines.insert(worker, told.lost_in_engine);
+        let former = self.lost_in_engines.insert(worker, told.lost_in_engine);
+        self.is_loss_news |= former != Some(told.lost_in_engine);
         for end in &told.ends {
             self.lost = self.lost.saturating_add(self.waiting.add(pack_end(end)));
         }
@@ -28,16 +32,26 @@ impl EndsForAgent {
 
     /// The next message; none: there is nothing to tell.
     fn next(&mut self) -> Option<message::PathEnds> {
-        if self.waiting.is_empty() {
+        if self.waiting.is_empty() && !self.is_loss_news {
             return None;
         }
-        let engine = self.lost_in_engines.values().copied().fold(0, u64::saturating_add);
-        let lost = PathEndsLost { engine, dataplane: self.lost, ..PathEndsLost::default() };
+        self.is_loss_news = false;
+        let sum = |of: fn(&RecordLosses) -> u64| {
+            self.lost_in_engines.values().map(of).fold(0, u64::saturating_add)
+        };
+        let lost = PathEndsLost {
+            engine: sum(|lost| lost.untold),
+            unplaced: sum(|lost| lost.unplaced),
+            strayed: sum(|lost| lost.strayed),
+            dataplane: self.lost,
+            ..PathEndsLost::default()
+        };
         Some(message::PathEnds { first: 0, ends: self.waiting.take(), lost: Some(lost) })
     }
 
     /// A message did not come to an agent.
     fn lose(&mut self, ends: usize) {
+        self.is_loss_news = true;
         self.lost = self.lost.saturating_add(u64::try_from(ends).unwrap_or(u64::MAX));
     }
 }
@@ -78,6 +92,7 @@ mod tests {
             is_incomplete: false,
             hops: vec![HopReport::Silent],
         };
+        let lost_in_engine = RecordLosses { untold: lost_in_engine, unplaced: 1, strayed: 2 };
         ToldEnds { ends: flows.map(end).collect(), lost_in_engine, _untaken: Arc::default() }
     }
 
@@ -91,6 +106,7 @@ mod tests {
         let first = ends.next().unwrap();
         let told = first.lost.unwrap();
         assert_eq!((told.engine, told.dataplane, told.agent), (5 + 9, 3, 0));
+        assert_eq!((told.unplaced, told.strayed), (2, 4));
         assert_eq!((first.ends.len(), first.ends[0].flow), (PATH_ENDS_MESSAGE_MAX, 3));
         ends.lose(first.ends.len());
         let mut rest = 0;
@@ -99,5 +115,18 @@ mod tests {
             assert_eq!(more.lost.unwrap().dataplane, 3 + PATH_ENDS_MESSAGE_MAX as u64);
         }
         assert_eq!(rest, PATH_ENDS_WAITING_MAX - PATH_ENDS_MESSAGE_MAX);
+    }
+
+    #[test]
+    fn what_was_lost_is_told_though_nothing_waits_and_once() {
+        let mut ends = EndsForAgent::default();
+        ends.take(0, &told(0..0, 3));
+        let only = ends.next().unwrap();
+        assert_eq!((only.ends.len(), only.lost.unwrap().engine), (0, 3));
+        assert_eq!(ends.next(), None);
+        ends.take(0, &told(0..0, 3));
+        assert_eq!(ends.next(), None, "it is known");
+        ends.take(0, &told(0..0, 4));
+        assert_eq!(ends.next().unwrap().lost.unwrap().engine, 4);
     }
 }

@@ -45,7 +45,7 @@ impl Worker {
         }
         let told = ToldEnds {
             ends: self.engine.take_path_ends(),
-            lost_in_engine: self.engine.path_ends_lost(),
+            lost_in_engine: self.engine.record_losses(),
             _untaken: Arc::clone(&self.end_reports.untaken),
         };
         self.reports.tell_ends(told);

@@ -40,12 +40,21 @@ impl FlowCounters {
         Self { sets: Vec::new(), sets_max: flows_max.div_ceil(WAYS).max(1), seed, seen: 0 }
     }
 
+    /// Which of the packets of a flow is a sample first: nobody outside can know it.
+    pub(super) fn phase(&self, (PathId(path), flow): (PathId, u64)) -> u64 {
+        mix(self.key(path, flow))
+    }
+
+    fn key(&self, path: u32, flow: u64) -> u64 {
+        mix(self.seed ^ mix(u64::from(path)) ^ flow).max(1)
+    }
+
     /// Counts packets of a flow, and answers which number the first of them has, from 1.
     pub(super) fn count(&mut self, (PathId(path), flow): (PathId, u64), packets: u32) -> u32 {
         if self.sets.is_empty() {
             self.sets = vec![<[Entry; WAYS]>::default(); self.sets_max];
         }
-        let key = mix(self.seed ^ mix(u64::from(path)) ^ flow).max(1);
+        let key = self.key(path, flow);
         // The upper part of the product: as even as the remainder, and no division.
         let set = ((u128::from(key) * self.sets.len() as u128) >> 64) as usize;
         self.seen = self.seen.wrapping_add(1);

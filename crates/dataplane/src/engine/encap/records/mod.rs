@@ -2,7 +2,7 @@
 //!
 //! Each packet has another header, so each has a place of its own from where its header comes off to where it leaves.
 //! Places are bounded. What ends in between gives none back: whoever has had one for longer than a packet stays in a
-//! function makes room. A packet without a place goes on as any other, and nothing is told of it.
+//! function makes room, and so does a path with more places than the newcomer's (`shares`). A packet without a place goes on as any other, and nothing is told of it.
 
 mod flows;
 mod header;
@@ -11,6 +11,7 @@ pub(super) use header::{Fresh, LeavingRecords, TAIL};
 
 use super::carried_ref::CarriedRef;
 use super::header::Sample;
+use crate::engine::collections::shares::{Shares, must_yield};
 use catena_model::PathId;
 use catena_model::telemetry::{DeviceId, PathEnd};
 use flows::FlowCounters;
@@ -28,6 +29,8 @@ const PLACES_SEARCHED: usize = 16;
 /// A packet on its way through this node.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
+    /// Whose packet it is.
+    path: u32,
     /// How often it has been filled; 0: never.
     turn: u32,
     /// Wire packets that have not left.
@@ -53,7 +56,7 @@ struct Place {
 pub struct RecordLosses {
     /// There was no place for their headers.
     pub unplaced: u64,
-    /// They left another way than their headers say, or stayed too long.
+    /// They left another way than their headers say, stayed too long, or gave way.
     pub strayed: u64,
     /// Nobody took what was to be told of them.
     pub untold: u64,
@@ -67,20 +70,34 @@ pub(crate) struct Records {
     free: Vec<u32>,
     /// The place that is looked at next for one to be had.
     hand: usize,
+    /// How many places each path has.
+    shares: Shares<u32>,
     flows: FlowCounters,
     ends: Vec<PathEnd>,
     losses: RecordLosses,
+    /// What of these has been told.
+    told: RecordLosses,
 }
 
 /// Tells the places that are filled.
 impl fmt::Debug for Records {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Without a rest: whoever adds a part decides what it is.
-        let Self { places, headers: _, places_max: _, free: _, hand: _, flows, ends, losses } =
-            self;
+        let Self {
+            places,
+            headers: _,
+            places_max: _,
+            free: _,
+            hand: _,
+            shares,
+            flows,
+            ends,
+            losses,
+            told: _,
+        } = self;
         let filled = places.iter().enumerate().filter(|(_, place)| place.left > 0);
         f.debug_map().entries(filled).finish()?;
-        write!(f, "{flows:?} {ends:?} {losses:?}")
+        write!(f, "{shares:?} {flows:?} {ends:?} {losses:?}")
     }
 }
 
@@ -113,9 +130,11 @@ impl Records {
             places_max,
             free: Vec::new(),
             hand: 0,
+            shares: Shares::new(),
             flows: FlowCounters::new(flows_max, seed),
             ends: Vec::new(),
             losses: RecordLosses::default(),
+            told: RecordLosses::default(),
         }
     }
 
@@ -124,8 +143,9 @@ impl Records {
         let Beginning { flow, packets, one_in } = *beginning;
         let wire_packets = u32::try_from(packets).ok()?;
         let first = self.flows.count(flow, wire_packets);
-        let sample = Sample::of(one_in).behind(first.wrapping_sub(1));
+        let sample = Sample::new(one_in, self.flows.phase(flow)).behind(first.wrapping_sub(1));
         let place = Place {
+            path: flow.0.0,
             left: wire_packets,
             since_ns: now_ns,
             counter: Some(first),
@@ -135,27 +155,34 @@ impl Records {
         self.fill(now_ns, place, &[])
     }
 
-    /// A place for a packet that came with this header.
-    pub(crate) fn keep(&mut self, now_ns: u64, header: &[u8]) -> Option<CarriedRef> {
+    /// A place for a packet of this path that came with this header.
+    pub(crate) fn keep(
+        &mut self,
+        now_ns: u64,
+        PathId(path): PathId,
+        header: &[u8],
+    ) -> Option<CarriedRef> {
         let header_bytes = u16::try_from(header.len()).ok()?;
-        let place = Place { left: 1, since_ns: now_ns, header_bytes, ..Place::default() };
+        let place = Place { path, left: 1, since_ns: now_ns, header_bytes, ..Place::default() };
         self.fill(now_ns, place, header)
     }
 
     fn fill(&mut self, now_ns: u64, place: Place, header: &[u8]) -> Option<CarriedRef> {
-        let number = self.vacant(now_ns);
+        let number = self.vacant(now_ns, place.path);
         let found = number.and_then(|number| {
             let index = number as usize;
             let turn = self.places.get(index)?.turn.wrapping_add(1).max(1);
             self.headers.put(index, header)?;
             *self.places.get_mut(index)? = Place { turn, ..place };
+            self.shares.take(place.path);
             CarriedRef::of_records(number, turn)
         });
         self.losses.unplaced += u64::from(found.is_none());
         found
     }
 
-    fn vacant(&mut self, now_ns: u64) -> Option<u32> {
+    /// A place that nobody has, or whose packet stays too long, or that gives way: to a path with fewer.
+    fn vacant(&mut self, now_ns: u64, path: u32) -> Option<u32> {
         if let Some(number) = self.free.pop() {
             return Some(number);
         }
@@ -164,17 +191,23 @@ impl Records {
             self.places.push(Place::default());
             return Some(number);
         }
-        for _ in 0..PLACES_SEARCHED.min(self.places.len()) {
-            let index = self.hand;
-            self.hand = (index + 1) % self.places.len();
-            let place = self.places.get_mut(index)?;
-            if now_ns.saturating_sub(place.since_ns) > INSIDE_NS {
-                self.losses.strayed += u64::from(place.left > 0);
-                place.left = 0;
-                return u32::try_from(index).ok();
-            }
-        }
-        None
+        let searched = PLACES_SEARCHED.min(self.places.len());
+        let all = (0..searched).map(|ahead| (self.hand + ahead) % self.places.len());
+        let rank = |index: &usize| {
+            let place = self.places.get(*index)?;
+            let is_overdue = now_ns.saturating_sub(place.since_ns) > INSIDE_NS;
+            Some((is_overdue, self.shares.held_by(&place.path)))
+        };
+        let index = all.max_by_key(rank)?;
+        let (is_overdue, held) = rank(&index)?;
+        let gives_way = is_overdue || must_yield(held, self.shares.held_by(&path));
+        self.hand = (self.hand + searched) % self.places.len();
+        let place = self.places.get_mut(index).filter(|_| gives_way)?;
+        self.losses.strayed += 1;
+        place.left = 0;
+        let former = place.path;
+        self.shares.give_back_by(&former);
+        u32::try_from(index).ok()
     }
 
     fn place_of(&self, name: CarriedRef) -> Option<(usize, &Place)> {
@@ -229,6 +262,7 @@ impl Records {
         place.gone = place.gone.saturating_add(packets);
         if place.left == 0 {
             self.free.push(u32::try_from(index).ok()?);
+            self.shares.give_back_by(&taken.path);
         }
         Some((index, taken))
     }
@@ -275,18 +309,47 @@ impl Records {
         }
     }
 
-    /// What was told since this was asked last.
+    /// What was told since this was asked last. What was lost until now counts as told, too.
     pub(crate) fn take_ends(&mut self) -> Vec<PathEnd> {
+        self.told = self.losses;
         std::mem::take(&mut self.ends)
     }
 
-    /// Was anything told?
-    pub(crate) const fn has_ends(&self) -> bool {
-        !self.ends.is_empty()
+    /// Was anything told, or lost?
+    pub(crate) fn has_news(&self) -> bool {
+        !self.ends.is_empty() || self.told != self.losses
     }
 
     /// What was lost.
     pub(crate) const fn losses(&self) -> RecordLosses {
         self.losses
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE_IN: NonZeroU32 = NonZeroU32::MIN;
+
+    fn begin(records: &mut Records, path: u32, flow: u64) -> Option<CarriedRef> {
+        let flow = (PathId(path), flow);
+        records.begin(5, &Beginning { flow, packets: 1, one_in: ONE_IN })
+    }
+
+    #[test]
+    fn a_path_with_many_places_gives_way_to_one_with_few_and_never_the_other_way_round() {
+        let mut records = Records::new(8, 64, 7);
+        let names: Vec<_> = (0..8).map(|flow| begin(&mut records, 1, flow).unwrap()).collect();
+        let own: Vec<_> = (0..3).map(|flow| begin(&mut records, 2, flow).unwrap()).collect();
+        let gone = names.iter().filter(|name| records.place_of(**name).is_none());
+        assert_eq!(gone.count(), own.len());
+        // Who has most gets none of the others'.
+        assert!((8..40).all(|flow| begin(&mut records, 1, flow).is_none()));
+        assert!(own.iter().all(|name| records.place_of(*name).is_some()));
+        assert_eq!(records.losses(), RecordLosses { unplaced: 32, strayed: 3, untold: 0 });
+        // What is given back is anybody's.
+        assert!(records.leave(own[0], 1, None).is_some());
+        assert!(begin(&mut records, 1, 99).is_some());
     }
 }
