@@ -2,7 +2,7 @@
 
 use crate::account;
 use crate::bundled::{PATIENCE, connect, talk};
-use crate::deaths::{kill, kill_until_replaced};
+use crate::deaths::{kill, kill_until_replaced, wait_until_replaced};
 use crate::house::{House, in_own_house};
 use crate::patience::wait_for;
 use crate::procfs::Process;
@@ -119,8 +119,8 @@ fn a_connection_outlives_the_process_of_the_firewall_that_knows_it() {
             |process: &Process| process.words.ends_with(&["nf".into(), "starter".into()]);
         let starters = house.processes().into_iter().filter(is_starter);
         starters.for_each(|starter| kill(&starter));
+        wait_until_replaced(house, &dataplane);
         talk(&mut near, &mut far);
-        assert_ne!(house.process("dataplane", Some("host2")).pid, dataplane.pid);
         assert_eq!(house.process("dataplane", Some("host1")).pid, other.pid);
         account::assert_holds(house);
     });

@@ -411,6 +411,11 @@ pub(crate) fn kill_until_replaced(house: &House, dataplane: &Process) {
 
 fn end_until_replaced(house: &House, dataplane: &Process, end: Signal) {
     signal(dataplane, end);
+    wait_until_replaced(house, dataplane);
+}
+
+/// Waits for the end of a data plane, and for the next one to be settled.
+pub(crate) fn wait_until_replaced(house: &House, dataplane: &Process) {
     wait_gone(house, dataplane);
     wait_for("another data plane", || {
         let is_it = |p: &Process| p.words == dataplane.words && p.pid != dataplane.pid;

@@ -2,7 +2,8 @@
 //!
 //! Each packet has another header, so each has a place of its own from where its header comes off to where it leaves.
 //! Places are bounded. What ends in between gives none back: whoever has had one for longer than a packet stays in a
-//! function makes room, and so does a path with more places than the newcomer's (`shares`). A packet without a place goes on as any other, and nothing is told of it.
+//! function makes room, and so does a path with more places than the newcomer's (`shares`). A packet without a place
+//! goes on as any other, and nothing is told of it.
 
 mod flows;
 mod header;
