@@ -15,6 +15,9 @@ const RECORD_BYTES: usize = 16;
 /// IOAM in a hop-by-hop header (RFC 9197 section 4.4.1, RFC 9486): the IPv6 option, and the header of a
 /// pre-allocated trace.
 const IOAM_BYTES: usize = 8 + 8;
+/// Hops that one option has room for: the octet that says how long it is counts what is behind it (RFC 8200 section
+/// 4.2), two octets, the trace's header of eight and the records.
+const IOAM_HOPS: usize = (255 - 2 - 8) / RECORD_BYTES;
 /// Hop-by-hop header of Path Tracing, which has room for 14 hops (draft-filsfils-spring-path-tracing).
 const PATH_TRACING_BYTES: usize = 40;
 /// Hops that it has room for.
@@ -57,7 +60,8 @@ impl Format {
         Ok(Some(match self {
             Self::Ours => recorded(hops)?,
             Self::IntMd => segmented(hops, false)? + INT_MD_BYTES + records,
-            Self::Ioam => segmented(hops, false)? + IOAM_BYTES + records,
+            Self::Ioam if hops <= IOAM_HOPS => segmented(hops, false)? + IOAM_BYTES + records,
+            Self::Ioam => return Ok(None),
             Self::CompressedIntMd => compressed(hops)? + INT_MD_BYTES + records,
             Self::PathTracing if hops <= PATH_TRACING_HOPS => {
                 compressed(hops)? + PATH_TRACING_BYTES
@@ -119,6 +123,10 @@ mod tests {
         assert_eq!(Format::CompressedIntMd.bytes(10).unwrap(), Some(240));
         assert_eq!(Format::PathTracing.bytes(10).unwrap(), Some(104));
         assert_eq!(Format::PathTracing.bytes(15).unwrap(), None);
+        assert_eq!(
+            (Format::Ioam.bytes(4).unwrap(), Format::Ioam.bytes(16).unwrap()),
+            (Some(192), None)
+        );
         for hops in HOPS.into_iter().take_while(|hops| *hops <= PATH_TRACING_HOPS) {
             assert!(Format::PathTracing.bytes(hops).unwrap() < Format::Ours.bytes(hops).unwrap());
         }

@@ -86,8 +86,8 @@ pub(crate) enum ChainCommand {
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
     },
-    /// How long a chain with telemetry takes, hop by hop and whole, as its packets tell it, with the source of each
-    /// figure.
+    /// How long a chain takes, hop by hop and whole, as its packets and the engines of nodes tell it, with the source of
+    /// each figure.
     Delays {
         /// Name or id.
         name: String,

@@ -1,4 +1,4 @@
-//! `catena chain delays`: how long a chain takes, hop by hop, as its packets tell it. Knows from where each figure
+//! `catena chain delays`: how long a chain takes, hop by hop, as its packets and engines tell it. Knows from where each figure
 //! is and says so; refuses to add up what was measured otherwise.
 
 use crate::failure::Failure;
@@ -7,12 +7,15 @@ use crate::prediction::seconds;
 use catena_client::Client;
 use catena_model::NodeName;
 use catena_model::delays::{
-    ChainDelays, DelayFigure, DelayQuantile, HopDelays, PathDelays, TellingNode,
+    ChainDelays, DelayFigure, DelayQuantile, HopDelays, InstanceDelay, MeasuredDelay, PathDelays,
+    TellingNode,
 };
 use catena_model::status::ChainReport;
 use std::collections::BTreeMap;
 
 const COLUMNS: [&str; 8] = ["delay", "node", "functions", "source", "p50", "p95", "p99", "samples"];
+const MEASURED_COLUMNS: [&str; 11] =
+    ["function", "node", "path", "hop", "time", "source", "p50", "p95", "p99", "samples", "seen"];
 /// In place of a number that nobody told.
 const UNTOLD: &str = "–";
 const SECONDS_PER_NS: f64 = 1e-9;
@@ -20,14 +23,14 @@ const SECONDS_PER_NS: f64 = 1e-9;
 pub(crate) fn show(client: &Client, name: &str, output: Format) -> Result<(), Failure> {
     let delays = client.chain_delays(name)?;
     tell(output, &delays, |_| {
-        if delays.paths.is_empty() {
-            say!("chain {} has no telemetry: nothing is told of its delays", delays.name);
+        if delays.paths.is_empty() && delays.instances.is_empty() {
+            say!("chain {}: no packet was timed yet, and it has no telemetry", delays.name);
         }
         people(&delays);
     })
 }
 
-/// The delays of a chain that is told of; none: it has no telemetry, or its controller knows none.
+/// The delays of a chain that is told of; none: its controller knows none.
 ///
 /// # Errors
 /// When the controller does not answer.
@@ -36,7 +39,7 @@ pub(crate) fn of_report(
     report: &ChainReport,
 ) -> Result<Option<ChainDelays>, Failure> {
     match client.chain_delays(&report.status.chain.to_string()) {
-        Ok(delays) => Ok(Some(delays).filter(|delays| !delays.paths.is_empty())),
+        Ok(delays) => Ok(Some(delays)),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -53,9 +56,47 @@ pub(crate) fn people(delays: &ChainDelays) {
             say!("{line}");
         }
     }
+    if !delays.instances.is_empty() {
+        block(measured(&delays.instances));
+    }
+    for node in &delays.silent {
+        let node = node.node.as_ref().map_or("a node", NodeName::as_str);
+        say!("{node} did not answer: what its functions took is not known");
+    }
     for line in delays.tellers.iter().filter_map(disbelieved) {
         say!("{line}");
     }
+}
+
+/// What engines measured, instance by instance.
+fn measured(instances: &[InstanceDelay]) -> Table {
+    let mut shown = table(MEASURED_COLUMNS);
+    for delay in instances {
+        let told = |ns: Option<u64>| {
+            ns.map_or(UNTOLD.to_owned(), |ns| seconds(ns as f64 * SECONDS_PER_NS))
+        };
+        let of = |part: u64, all: u64| match all {
+            0 => UNTOLD.to_owned(),
+            _ => format!("{} %", (100.0 * part as f64 / all as f64).round()),
+        };
+        shown.add_row([
+            delay.instance.clone(),
+            delay.node.as_ref().map_or(UNTOLD, NodeName::as_str).to_owned(),
+            delay.path.to_string(),
+            delay.hop.to_string(),
+            match delay.measured {
+                MeasuredDelay::Sojourn => "until back".into(),
+                MeasuredDelay::Service => "inside".into(),
+            },
+            "engine".into(),
+            told(delay.p50_ns),
+            told(delay.p95_ns),
+            told(delay.p99_ns),
+            delay.samples.to_string(),
+            of(delay.represented, delay.delivered),
+        ]);
+    }
+    shown
 }
 
 /// What of a path's packets is told.
@@ -207,6 +248,27 @@ mod tests {
         assert!(remarks(&unseen).is_empty());
         let unwatched = PathDelays { reason: Some("of this".into()), taken: None, ..unseen };
         assert!(headline(&unwatched).ends_with("not watched: of this"));
+    }
+
+    #[test]
+    fn what_engines_measured_is_told_with_the_share_of_packets_it_stands_for() {
+        let delay = |measured: &str, p95: Option<u64>, delivered: u64| -> InstanceDelay {
+            serde_json::from_value(json!({
+                "node": "host1", "path": 9, "hop": 1, "member": 0, "instance": "fw",
+                "measured": measured, "p50_ns": 1_000, "p95_ns": p95, "p99_ns": p95, "samples": 12,
+                "mean_ns": 900, "drawn": 30, "timed": 20, "represented": 640,
+                "delivered": delivered
+            }))
+            .unwrap()
+        };
+        let table = measured(&[delay("sojourn", Some(250_000), 1_000), delay("service", None, 0)]);
+        let told = table.to_string();
+        let rows: Vec<String> = told
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(rows[1], "fw host1 9 1 until back engine 1 µs 250 µs 250 µs 12 64 %", "{told}");
+        assert_eq!(rows[2], "fw host1 9 1 inside engine 1 µs – – 12 –", "{told}");
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl Client {
         self.get(&format!("/v1/chains/{}", escape(name)))
     }
 
-    /// The delays of a chain with telemetry.
+    /// The delays of a chain.
     ///
     /// # Errors
     /// When there is no such chain, or the controller does not answer.

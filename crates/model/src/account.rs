@@ -11,6 +11,7 @@ use crate::parallelism::FormChoice;
 use crate::service_time::ServiceTime;
 use crate::setup::SetupCounters;
 use crate::slice_wait::SliceWait;
+use crate::sojourn_time::SojournTime;
 use crate::status::InstanceHealth;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -193,6 +194,9 @@ pub struct HopCounters {
     /// How long a bundled function inside the data plane took for them.
     #[serde(default, skip_serializing_if = "ServiceTime::is_empty")]
     pub service_time: ServiceTime,
+    /// How long packets were with an instance outside the data plane.
+    #[serde(default, skip_serializing_if = "SojournTime::is_empty")]
+    pub sojourn_time: SojournTime,
 }
 
 /// What a bundled function has counted at one node.

@@ -1,9 +1,10 @@
-//! What packets and nodes told of a chain's delays, in the words that API and CLI share: `GET
+//! What packets and engines told of a chain's delays, in the words that API and CLI share: `GET
 //! /v1/chains/{chain}/delays`. Knows figures with their units; refuses to know how they came about.
 //!
 //! What was not observed is none, never a zero.
 
 use crate::id::{BlueprintNumber, NodeName, PathId};
+use crate::status::SilentNode;
 use crate::telemetry::Source;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,9 +17,63 @@ pub struct ChainDelays {
     pub name: String,
     /// Its paths with telemetry.
     pub paths: Vec<PathDelays>,
+    /// How long its instances took, as engines of nodes measured it, whatever the encapsulation.
+    #[serde(default)]
+    pub instances: Vec<InstanceDelay>,
+    /// Nodes that were asked and did not answer in time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silent: Vec<SilentNode>,
     /// What the nodes of those told, for whoever sees all nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tellers: Vec<TellingNode>,
+}
+
+/// How long an instance took for packets of one path at one node, by that node's engines (source `engine`).
+///
+/// Quantiles are the upper ends of classes: less than an eighth above the true ones.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct InstanceDelay {
+    /// The node; none: who asks does not see it.
+    pub node: Option<NodeName>,
+    /// The path.
+    pub path: PathId,
+    /// Index of the hop, from 0.
+    pub hop: u16,
+    /// Its place among the functions of that hop, from 0.
+    pub member: u8,
+    /// Name of the instance.
+    pub instance: String,
+    /// What was measured.
+    pub measured: MeasuredDelay,
+    /// Half of the packets took no longer, in nanoseconds; none: none of late.
+    pub p50_ns: Option<u64>,
+    /// 95 of a hundred.
+    pub p95_ns: Option<u64>,
+    /// 99 of a hundred.
+    pub p99_ns: Option<u64>,
+    /// On so many timed packets these stand.
+    pub samples: u64,
+    /// What packets took in the mean since the path came to the node, in nanoseconds; none: none was timed.
+    pub mean_ns: Option<u64>,
+    /// Packets that were drawn to be timed since then. Those that did not come back, or not as they went, have no time.
+    pub drawn: u64,
+    /// Of these have one.
+    pub timed: u64,
+    /// So many packets these stand for,
+    pub represented: u64,
+    /// of so many that were given to it. What the kernel repeats is not timed.
+    pub delivered: u64,
+}
+
+/// What of an instance was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MeasuredDelay {
+    /// From when the node gave a packet to the instance until it had it back, with what it waited for on both ways.
+    /// Quantiles are of the last ten to twenty seconds.
+    Sojourn,
+    /// What a bundled function took for a packet inside the data plane. Quantiles are of all since the path came.
+    Service,
 }
 
 /// The delays of a path.

@@ -40,6 +40,7 @@ pub mod service_time;
 pub mod setup;
 pub mod slice;
 pub mod slice_wait;
+pub mod sojourn_time;
 pub mod source_route;
 pub mod status;
 pub mod stitch;

@@ -128,6 +128,7 @@ impl HopCounters {
         add(&mut self.denied, other.denied);
         add(&mut self.generated, other.generated);
         self.service_time.merge(&other.service_time);
+        self.sojourn_time.merge(&other.sojourn_time);
     }
 }
 
@@ -182,6 +183,7 @@ mod tests {
     use crate::account::Volume;
     use crate::id::{BlueprintNumber, ChainId, InstanceId, NodeName, PathId, PortId};
     use crate::service_time::ServiceTime;
+    use crate::sojourn_time::SojournTime;
     use uuid::Uuid;
 
     fn port(number: u128, packets: u64) -> PortCounters {
@@ -215,6 +217,14 @@ mod tests {
             denied: packets,
             generated: packets,
             service_time: ServiceTime { packets, ns: packets, counts: [(1, packets)].into() },
+            sojourn_time: SojournTime {
+                marked: packets,
+                timed: packets,
+                packets,
+                ns: packets,
+                recent_timed: packets,
+                recent: [(1, packets)].into(),
+            },
         };
         ChainCounters {
             chain: ChainId(Uuid::nil()),

@@ -36,13 +36,7 @@ impl ServiceTime {
     /// So many hundredths of all packets took no longer than this, in nanoseconds; none: none was timed.
     #[must_use]
     pub fn quantile_ns(&self, hundredths: u64) -> Option<u64> {
-        let all: u128 = self.counts.values().copied().map(u128::from).sum();
-        let wanted = all * u128::from(hundredths.min(100));
-        let mut seen = 0_u128;
-        self.counts.iter().find_map(|(ns, count)| {
-            seen += u128::from(*count) * 100;
-            (seen >= wanted).then_some(*ns)
-        })
+        quantile(&self.counts, hundredths)
     }
 
     /// Adds those of another worker. The numbers may be foreign: whatever they are, nobody stops over their sum.
@@ -54,6 +48,17 @@ impl ServiceTime {
             *sum = sum.wrapping_add(*count);
         }
     }
+}
+
+/// So many hundredths of all that are counted took no longer than this; none: there are none.
+pub(crate) fn quantile(counts: &BTreeMap<u64, u64>, hundredths: u64) -> Option<u64> {
+    let all: u128 = counts.values().copied().map(u128::from).sum();
+    let wanted = all * u128::from(hundredths.min(100));
+    let mut seen = 0_u128;
+    counts.iter().find_map(|(ns, count)| {
+        seen += u128::from(*count) * 100;
+        (seen >= wanted).then_some(*ns)
+    })
 }
 
 #[cfg(test)]

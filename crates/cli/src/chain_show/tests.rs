@@ -6,6 +6,7 @@ use catena_model::id::{BlueprintNumber, ChainId, InstanceId, PathId};
 use catena_model::resource::Encapsulation;
 use catena_model::service_time::ServiceTime;
 use catena_model::setup::Setup;
+use catena_model::sojourn_time::SojournTime;
 use catena_model::status::{ChainState, ChainStatus, PathHop};
 
 const WEB: ChainId = ChainId(uuid::Uuid::from_u128(1));
@@ -28,6 +29,7 @@ fn hop(hop: u16, name: &str, delivered: u64, returned: u64) -> HopCounters {
         denied: 0,
         generated: 0,
         service_time: ServiceTime::default(),
+        sojourn_time: SojournTime::default(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::sample::{Sample, bit_rate, rate, short};
 use super::screen::{Page, Screen};
+use crate::prediction::seconds;
 use catena_model::id::ChainId;
 use catena_model::status::{ChainState, NodeReport};
 use catena_model::text::is_unseen;
@@ -11,6 +12,8 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Row, Table, TableState};
 use std::time::Duration;
+
+const SECONDS_PER_NS: f64 = 1e-9;
 
 /// Draws the whole screen.
 pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
@@ -239,7 +242,7 @@ fn draw_chain(frame: &mut Frame<'_>, area: Rect, screen: &Screen, chain: ChainId
             }
         };
         let inside = sums.delivered.packets.saturating_sub(sums.returned.packets);
-        Row::new([
+        [
             Cell::from(name.path.to_string()),
             Cell::from(name.hop.to_string()),
             Cell::from(name.instance.clone()),
@@ -249,9 +252,12 @@ fn draw_chain(frame: &mut Frame<'_>, area: Rect, screen: &Screen, chain: ChainId
             Cell::from(sums.delivered.packets.to_string()),
             Cell::from(sums.returned.packets.to_string()),
             Cell::from(inside.to_string()),
-        ])
+        ]
+        .into_iter()
+        .chain(screen.last.quantiles(name).map(duration))
+        .collect::<Row<'_>>()
     });
-    let widths = [8, 4, 20, 12, 10, 8, 12, 12, 10].map(Constraint::Length);
+    let widths = [6, 3, 16, 10, 9, 7, 10, 10, 8, 9, 9, 9].map(Constraint::Length);
     let header = [
         "path",
         "hop",
@@ -262,6 +268,9 @@ fn draw_chain(frame: &mut Frame<'_>, area: Rect, screen: &Screen, chain: ChainId
         "into it",
         "out of it",
         "not back",
+        "p50",
+        "p95",
+        "p99",
     ];
     table(frame, hops, screen, header, rows, widths);
 }
@@ -284,6 +293,10 @@ fn table<'r, const N: usize>(
 
 fn earlier(screen: &Screen) -> Option<(&Sample, Duration)> {
     screen.before.as_ref().map(|before| (before, screen.last.since(before)))
+}
+
+fn duration(ns: Option<u64>) -> Cell<'static> {
+    Cell::from(ns.map_or("-".into(), |ns| seconds(ns as f64 * SECONDS_PER_NS)))
 }
 
 fn number(value: f64) -> Cell<'static> {

@@ -16,7 +16,8 @@ impl Engine {
     /// The same of some chains and ports alone; none: of all.
     #[must_use]
     pub fn counters_of(&self, of: Option<&CounterScope>) -> NodeCounters {
-        let mut counters = self.counters.export(&self.config.node, &self.tables, &self.slots, of);
+        let at = (&self.config.node, self.now_ns);
+        let mut counters = self.counters.export(at, &self.tables, &self.slots, of);
         counters.health = self.health.report();
         counters.deaths = self.functions.deaths();
         if let Some(of) = of {

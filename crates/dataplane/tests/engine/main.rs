@@ -75,6 +75,7 @@ mod side_by_balancer;
 mod side_by_side;
 mod slice_networks;
 mod slices;
+mod sojourns;
 mod srv6;
 mod stateless;
 mod stitches;

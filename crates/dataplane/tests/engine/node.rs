@@ -173,6 +173,9 @@ pub(crate) fn check_scope(node: &Node, all: &NodeCounters) {
     expected.setups.chains.retain(|chain, _| of.chains.contains(chain));
     let mut told = node.counters_of(Some(&of));
     let hops = told.chains.iter_mut().flat_map(|chain| &mut chain.hops);
-    hops.for_each(|hop| hop.service_time.counts.clear());
+    hops.for_each(|hop| {
+        hop.service_time.counts.clear();
+        hop.sojourn_time.recent.clear();
+    });
     assert_eq!(told, expected);
 }

@@ -73,7 +73,7 @@ fn told(end: &PathEnd) -> Vec<HopRecord> {
 }
 
 /// Lets a function hold what it gets for so many nanoseconds.
-fn hold(rig: &mut Rig, (function, for_ns): (&str, u64)) {
+pub(crate) fn hold(rig: &mut Rig, (function, for_ns): (&str, u64)) {
     let held = rig.take(&format!("{function}.in"));
     assert!(!held.is_empty(), "{function} has nothing");
     rig.now_ns += for_ns;
@@ -87,7 +87,7 @@ fn hold(rig: &mut Rig, (function, for_ns): (&str, u64)) {
     rig.run();
 }
 
-fn hang(rig: &mut Rig, functions: &[&str]) {
+pub(crate) fn hang(rig: &mut Rig, functions: &[&str]) {
     for function in functions {
         rig.behaviours.insert((*function).to_owned(), Behaviour::Swallow);
     }

@@ -7,6 +7,7 @@ use crate::{Asked, Changes, Counted, DRAIN_WAIT_MAX, DrainWatch, PIN_WAIT_MAX};
 use catena_model::id::{ChainId, FunctionId, InstanceId, RuleId};
 use catena_model::limits::{DRAIN_WAIT_MAX_MS, PIN_WAIT_MAX_MS};
 use catena_model::service_time::ServiceTime;
+use catena_model::sojourn_time::SojournTime;
 use catena_model::status::{DrainProof, DrainedPath, Receipt};
 use catena_model::{
     BlueprintNumber, ChainCounters, DropReason, HopCounters, NodeCounters, PathId, Volume,
@@ -144,6 +145,7 @@ fn hop(place: u16, instance: u32, delivered: u64, returned: u64) -> HopCounters 
         denied: 0,
         generated: 0,
         service_time: ServiceTime::default(),
+        sojourn_time: SojournTime::default(),
     }
 }
 

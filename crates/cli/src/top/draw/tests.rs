@@ -4,8 +4,10 @@ use super::draw;
 use crate::top::sample::Sample;
 use crate::top::screen::{Next, Screen};
 use catena_model::account::{Account, Volume};
+use catena_model::delays::ChainDelays;
 use catena_model::id::{BlueprintNumber, ChainId, InstanceId, PathId};
 use catena_model::service_time::ServiceTime;
+use catena_model::sojourn_time::SojournTime;
 use catena_model::status::{ChainState, ChainStatus, ChainSummary, NodeReport, NodeStatus};
 use catena_model::{ChainCounters, DropReason, HopCounters, NodeCounters, NodeName};
 use ratatui::Terminal;
@@ -51,6 +53,7 @@ fn node(name: &str, is_connected: bool, entered: u64) -> NodeReport {
         denied: 0,
         generated: 0,
         service_time: ServiceTime::default(),
+        sojourn_time: SojournTime::default(),
     };
     let counters = ChainCounters {
         chain: WEB,
@@ -110,6 +113,19 @@ fn screen_with(name: &str) -> Screen {
     screen
 }
 
+/// What the engine of host1 measured of the one instance.
+fn delays() -> ChainDelays {
+    serde_json::from_value(serde_json::json!({
+        "name": "web", "paths": [], "instances": [{
+            "node": "host1", "path": 42, "hop": 0, "member": 0, "instance": "firewall-1",
+            "measured": "sojourn", "p50_ns": 1_023, "p95_ns": 250_000, "p99_ns": null,
+            "samples": 12, "mean_ns": 900, "drawn": 30, "timed": 20, "represented": 640,
+            "delivered": 1_000
+        }]
+    }))
+    .unwrap()
+}
+
 fn press(screen: &mut Screen, keys: &[KeyCode]) -> Next {
     let press = |key: &KeyCode| screen.press(KeyEvent::new(*key, KeyModifiers::NONE));
     keys.iter().map(press).last().unwrap_or(Next::Stay)
@@ -162,7 +178,11 @@ fn enter_descends_into_the_hops_of_the_selected_chain_and_escape_comes_back_to_i
         "{lines:#?}"
     );
     let hop = words(line(&lines, "firewall-1"));
-    assert_eq!(hop, ["▸", "42", "0", "firewall-1", "host1", "1.0k", "1.0M", "3000", "2997", "3"]);
+    let counted = ["▸", "42", "0", "firewall-1", "host1", "1.0k", "1.0M", "3000", "2997", "3"];
+    assert_eq!(hop, [&counted[..], &["-"; 3]].concat());
+    screen.last.delays = Some(delays());
+    let hop = words(line(&shown(&screen), "firewall-1")).join(" ");
+    assert_eq!(hop, format!("{} 1.023 µs 250 µs -", counted.join(" ")));
     press(&mut screen, &[KeyCode::Esc, KeyCode::Down]);
     assert!(line(&shown(&screen), "▸").contains("mail"));
     press(&mut screen, &[KeyCode::Enter, KeyCode::Esc]);

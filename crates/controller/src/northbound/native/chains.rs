@@ -155,13 +155,13 @@ fn lost_on_return(
 }
 
 /// The nodes of a chain's paths.
-fn nodes_of(situation: &Situation, chain: ChainId) -> BTreeSet<NodeName> {
+pub(super) fn nodes_of(situation: &Situation, chain: ChainId) -> BTreeSet<NodeName> {
     let paths = situation.blueprint.ledger.paths.of_chain(chain);
     paths.flat_map(|(_, path)| path.nodes(situation.inventory.nodes.keys())).collect()
 }
 
 /// What is counted of a chain, and at the ports of its functions.
-fn scope_of(intent: &Intent, chain: &Chain) -> CounterScope {
+pub(super) fn scope_of(intent: &Intent, chain: &Chain) -> CounterScope {
     let functions = chain.functions.iter().filter_map(|id| intent.functions.get(id));
     let instances = functions.flat_map(|function| &function.instances);
     let instances = instances.filter_map(|id| intent.instances.get(id));

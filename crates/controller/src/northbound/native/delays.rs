@@ -1,7 +1,8 @@
-//! `/v1/chains/{chain}/delays`: how long a chain takes, hop by hop, as its packets tell it. Knows where each figure is
-//! from; refuses to know how it is reckoned, and adds up nothing.
+//! `/v1/chains/{chain}/delays`: how long a chain takes, hop by hop, as its packets and engines tell it. Knows where each
+//! figure is from; refuses to know how it is reckoned, and adds up nothing.
 
 use super::chains::find;
+use super::instance_delays;
 use super::paths::{direction, phase};
 use super::problem::Problem;
 use super::view::View;
@@ -44,7 +45,8 @@ pub(super) async fn show(view: &View) -> Result<Response, Problem> {
     let paths: Vec<PathDelays> = paths.collect();
     let tellers = nodes.into_iter().filter(|_| view.identity.sees_all());
     let tellers = tellers.map(|node| teller(node, board.told_by(node))).collect();
-    view.told(&ChainDelays { name: chain.name(), paths, tellers })
+    let (instances, silent) = instance_delays::ask(view, chain).await;
+    view.told(&ChainDelays { name: chain.name(), paths, instances, silent, tellers })
 }
 
 /// What a node told, with the places where packets were left out.

@@ -84,6 +84,9 @@ struct Metrics {
     hop_generated: Counters,
     hop_timed: Counters,
     hop_service_ns: Counters,
+    hop_sojourned: Counters,
+    hop_sojourn_ns: Counters,
+    hop_sojourn_samples: Counters,
     kernel_carried: Counters,
     kernel_punted: Counters,
     kernel_ring_full: Counters,
@@ -166,6 +169,17 @@ impl Metrics {
             "What those took together, in nanoseconds",
             &self.hop_service_ns,
         );
+        counter(
+            "hop_sojourn_samples",
+            "Packets whose time with a function outside was measured",
+            &self.hop_sojourn_samples,
+        );
+        counter("hop_sojourn_packets", "So many packets these stand for", &self.hop_sojourned);
+        counter(
+            "hop_sojourn_nanoseconds",
+            "How long those were with the function together, in nanoseconds",
+            &self.hop_sojourn_ns,
+        );
         counter("kernel_carried_packets", "Carried by the kernel alone", &self.kernel_carried);
         counter("kernel_punted_packets", "Come up from the kernel path", &self.kernel_punted);
         counter(
@@ -241,6 +255,9 @@ impl Metrics {
                 count(&self.hop_generated, &labels, hop.generated);
                 count(&self.hop_timed, &labels, hop.service_time.packets);
                 count(&self.hop_service_ns, &labels, hop.service_time.ns);
+                count(&self.hop_sojourn_samples, &labels, hop.sojourn_time.timed);
+                count(&self.hop_sojourned, &labels, hop.sojourn_time.packets);
+                count(&self.hop_sojourn_ns, &labels, hop.sojourn_time.ns);
             }
         }
         for (chain, setups) in &counters.setups.chains {

@@ -13,6 +13,7 @@ mod explain;
 mod forget;
 mod functions;
 mod graphs;
+mod instance_delays;
 mod instances;
 mod links;
 mod metrics;

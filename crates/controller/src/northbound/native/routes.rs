@@ -121,10 +121,7 @@ pub(super) static ROUTES: &[Route] = &[
         .named("ShowReceipt", "The account of a chain's last change.")
         .answers(one::<Receipt>),
     route("GET", "/v1/chains/{chain}/delays", Viewer, |view| Box::pin(delays::show(view)))
-        .named(
-            "ShowDelays",
-            "Delays of a chain with telemetry, hop by hop, as its packets tell them.",
-        )
+        .named("ShowDelays", "Delays of a chain, hop by hop, as its packets and engines tell them.")
         .answers(one::<ChainDelays>),
     route("GET", "/v1/chains/{chain}/comparison", Operator, |view| Box::pin(chains::compare(view)))
         .named(

@@ -7,6 +7,7 @@ use crate::support::{Controller, eventually, open};
 use catena_model::id::{ChainId, InstanceId};
 use catena_model::resource::{ContextHeader, FailurePolicy};
 use catena_model::service_time::ServiceTime;
+use catena_model::sojourn_time::SojournTime;
 use catena_model::status::{DrainProof, InstanceReport, InstanceUse, Receipt};
 use catena_model::{ChainCounters, HopCounters, PathId, Volume};
 use serde_json::{Value, json};
@@ -165,6 +166,7 @@ fn what_a_function_kept_is_told_when_the_bound_has_passed() {
         denied: 0,
         generated: 0,
         service_time: ServiceTime::default(),
+        sojourn_time: SojournTime::default(),
     };
     let counted = house.nothing(old);
     house.count(ChainCounters {

@@ -7,6 +7,7 @@ use catena_model::account::Account;
 use catena_model::id::PortId;
 use catena_model::program::PathEntry;
 use catena_model::service_time::ServiceTime;
+use catena_model::sojourn_time::SojournTime;
 use catena_model::{ChainCounters, DropReason, HopCounters, PortCounters, Volume};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -95,6 +96,7 @@ fn counters(path: &PathEntry, delivered: u64, returned: u64) -> ChainCounters {
         denied: 0,
         generated: 0,
         service_time: ServiceTime::default(),
+        sojourn_time: SojournTime::default(),
     });
     ChainCounters {
         chain: path.chain,

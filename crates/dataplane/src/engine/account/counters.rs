@@ -8,6 +8,7 @@ use super::tx_batches::{Ends, TxBatches, TxCredit};
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::PortSlot;
 use crate::engine::packet::index::PortIndex;
+use crate::engine::state::sojourns::Sojourn;
 use crate::engine::tables::Tables;
 use crate::engine::tables::descent::Changed;
 use crate::engine::vector::owner::{NO_SERIAL, Owner, Passage, PathRef};
@@ -275,6 +276,26 @@ impl Counters {
         }
     }
 
+    /// A packet that was given to an instance is timed.
+    pub(crate) fn marked(&mut self, path_ref: PathRef, local: u32) {
+        if let Some(hop) = self.paths.hop(path_ref, local) {
+            hop.sojourns.marked += 1;
+        }
+    }
+
+    /// One was found again behind its instance.
+    pub(crate) fn sojourned(
+        &mut self,
+        path_ref: PathRef,
+        local: u32,
+        sojourn: Sojourn,
+        now_ns: u64,
+    ) {
+        if let Some(hop) = self.paths.hop(path_ref, local) {
+            hop.sojourns.note(sojourn, now_ns);
+        }
+    }
+
     /// Packets go on that have waited.
     pub(crate) fn given_back(&mut self, owner: Owner, packets: u64) {
         let tally = &mut self.sums_of(owner).tally;
@@ -350,7 +371,7 @@ impl Counters {
     /// for the shell to add.
     pub(crate) fn export(
         &self,
-        node: &NodeName,
+        (node, now_ns): (&NodeName, u64),
         tables: &Tables,
         slots: &Slots,
         of: Option<&CounterScope>,
@@ -380,7 +401,7 @@ impl Counters {
             links,
             tunnels: self.tunnels.tally.export(),
             tunnels_transmitted: self.tunnels.transmitted,
-            chains: self.paths.export(tables, of),
+            chains: self.paths.export(now_ns, tables, of),
             ..NodeCounters::none(node.clone(), tables.number())
         }
     }

@@ -4,5 +4,6 @@
 pub(crate) mod counters;
 pub(crate) mod path_counters;
 pub(crate) mod slots;
+pub(crate) mod times;
 pub(crate) mod tx_batches;
 pub(crate) mod updates;

@@ -9,7 +9,7 @@
 
 use super::counters::Drops;
 use super::slots::Slots;
-use crate::engine::collections::histogram::Histogram;
+use super::times::{SojournTimes, Times};
 use crate::engine::encap::PathPosition;
 use crate::engine::tables::Tables;
 use crate::engine::tables::descent::Changed;
@@ -18,7 +18,6 @@ use crate::engine::vector::owner::{Owner, PathRef};
 use catena_io::{prefer_huge_pages, prefetch};
 use catena_model::account::{ChainCounters, HopCounters, Volume};
 use catena_model::id::{ChainId, InstanceId};
-use catena_model::service_time::ServiceTime;
 use catena_model::{CounterScope, DropReason, PathId};
 use std::collections::{BTreeSet, HashMap};
 
@@ -63,6 +62,7 @@ pub(crate) struct HopSums {
     pub(crate) denied: u64,
     pub(crate) generated: u64,
     pub(crate) times: Times,
+    pub(crate) sojourns: SojournTimes,
     /// The port towards it, where what it gives back is expected.
     ingress: Option<Owner>,
 }
@@ -83,6 +83,7 @@ impl HopSums {
             denied: 0,
             generated: 0,
             times: Times::default(),
+            sojourns: SojournTimes::default(),
             ingress: ingress.map(|port| slots.owner_of_index(port)),
         }
     }
@@ -94,7 +95,7 @@ impl HopSums {
         self.ingress.filter(|_| lost > 0).map(|ingress| (ingress, lost))
     }
 
-    fn export(&self, has_shares: bool) -> HopCounters {
+    fn export(&self, has_shares: bool, now_ns: u64) -> HopCounters {
         HopCounters {
             hop: self.hop,
             member: self.member,
@@ -108,30 +109,8 @@ impl HopSums {
             denied: self.denied,
             generated: self.generated,
             service_time: self.times.export(has_shares),
+            sojourn_time: self.sojourns.export(has_shares, now_ns),
         }
-    }
-}
-
-/// How long a function took for packets.
-#[derive(Clone, Default)]
-pub(crate) struct Times {
-    packets: u64,
-    ns: u64,
-    each: Histogram,
-}
-
-impl Times {
-    /// So many packets took so long: together, and each of them.
-    pub(crate) fn note(&mut self, packets: u64, (together_ns, each_ns): (u64, u64)) {
-        self.packets += packets;
-        self.ns = self.ns.saturating_add(together_ns);
-        self.each.note(each_ns, packets);
-    }
-
-    /// `has_shares`: how many took how long is told as well, which is long.
-    fn export(&self, has_shares: bool) -> ServiceTime {
-        let counts = self.each.counts().filter(|_| has_shares).collect();
-        ServiceTime { packets: self.packets, ns: self.ns, counts }
     }
 }
 
@@ -367,7 +346,12 @@ impl PathCounters {
 
     /// The counters of the paths of the program, with those of the slices that have their hops; each
     /// of these alone is told by `sums`. None: of all chains.
-    pub(crate) fn export(&self, tables: &Tables, of: Option<&CounterScope>) -> Vec<ChainCounters> {
+    pub(crate) fn export(
+        &self,
+        now_ns: u64,
+        tables: &Tables,
+        of: Option<&CounterScope>,
+    ) -> Vec<ChainCounters> {
         let asked: BTreeSet<PathId> = match of {
             Some(of) => of.chains.iter().flat_map(|chain| tables.names.paths(*chain)).collect(),
             None => tables.entries.paths.keys().copied().collect(),
@@ -386,7 +370,7 @@ impl PathCounters {
             tunnelled_in: sums.tunnelled_in,
             dropped: sums.dropped.export(),
             // Of all chains together they would be too long for a message.
-            hops: side.hops.iter().map(|hop| hop.export(of.is_some())).collect(),
+            hops: side.hops.iter().map(|hop| hop.export(of.is_some(), now_ns)).collect(),
             is_partial: false,
         };
         lines.map(line).collect()

@@ -14,14 +14,16 @@ use super::too_big::{Answer, Teller};
 use super::{ActionExit, Instance, Memory, Rewrite, execute, segment_lists};
 use crate::engine::account::tx_batches::{Ends, TxCredit};
 use crate::engine::account::updates::CounterUpdate;
-use crate::engine::encap::{self, Detoured, Header, RouteHeader, SegmentsHeader, Template};
+use crate::engine::encap::{
+    self, Detoured, Header, PathPosition, RouteHeader, SegmentsHeader, Template,
+};
 use crate::engine::packet::PortSlot;
 use crate::engine::packet::digests::Digests;
 use crate::engine::packet::index::{NetworkIndex, PortIndex};
 use crate::engine::packet::segments::Segments;
 use crate::engine::state::link_board::Use;
 use crate::engine::state::proxy_flows::{Key, Payer, ProxyFlows, Visit};
-use crate::engine::state::rewrite;
+use crate::engine::state::{rewrite, sojourns};
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::HopTable;
 use crate::engine::vector::decision::{ActionRef, Decision, Verdict};
@@ -294,8 +296,26 @@ impl Executor<'_, '_> {
                 self.memory.remember(now_ns, key, (visit, payer), work.volume.packets)?;
             }
         }
+        // What comes out of a function that rewrites is known by its order at best.
+        if rewrites.is_none() && !self.context.is_probe {
+            let key = Key { egress: serial, network, flow, user };
+            self.mark(work, &key, (position, instance.local));
+        }
         self.context.trace.note(work.copy, || Effect::Remembered { keys: keys.collect(), visit });
         Ok(())
+    }
+
+    /// Times a packet that goes into the instance with this number, if it is due.
+    fn mark(&mut self, work: &Work, key: &Key, (position, local): (PathPosition, u32)) {
+        let packets = work.volume.packets;
+        if !self.memory.is_due(key.egress, packets) {
+            return;
+        }
+        let telling = sojourns::telling(&work.view, work.buffer.bytes());
+        let Context { now_ns, counters, .. } = &mut *self.context;
+        if self.memory.mark(*now_ns, key, telling, packets) {
+            counters.marked(counters.path_ref(position), local);
+        }
     }
 
     /// A frame for a port, super-frames whole.

@@ -23,6 +23,13 @@ impl Histogram {
         }
     }
 
+    /// Forgets them, and keeps the room.
+    pub(crate) fn clear(&mut self) {
+        if let Some(counts) = &mut self.counts {
+            counts.fill(0);
+        }
+    }
+
     /// The longest of each bucket in which there is any, with how many there are.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
         let counts = self.counts.as_deref().map_or(&[][..], |counts| &counts[..]);

@@ -11,9 +11,10 @@ use crate::engine::account::tx_batches::TxRef;
 use crate::engine::action::execute::{self, PlainPacket};
 use crate::engine::action::{Action, Instance, Memory};
 use crate::engine::encap::{self, Header, HeaderSide};
-use crate::engine::packet::Packet;
 use crate::engine::packet::index::PortIndex;
-use crate::engine::state::proxy_flows::{Key, Payer, ProxyFlows};
+use crate::engine::packet::{Packet, parse};
+use crate::engine::state::proxy_flows::{Back, Key, Payer, ProxyFlows};
+use crate::engine::state::sojourns;
 use crate::engine::tables::Tables;
 use crate::engine::vector::decision::{ActionRef, Epoch};
 use crate::engine::vector::owner::Owner;
@@ -24,14 +25,19 @@ use catena_model::{DropReason, PathId};
 impl FastPath {
     /// Was something decided, and does it hold still? What returns from a function is noted.
     #[inline(always)]
-    pub(super) fn holds(&self, meta: &PacketMeta, context: &mut FastPathContext<'_>) -> bool {
+    pub(super) fn holds(
+        &self,
+        packet: &Packet,
+        meta: &PacketMeta,
+        context: &mut FastPathContext<'_>,
+    ) -> bool {
         // Others of the group may have put theirs into its place.
         if meta.route.is_some_and(|route| self.routes.get(route).is_none()) {
             return false;
         }
         match meta.kind {
             Kind::SlowPath => false,
-            Kind::Function => self.is_returned(meta, context),
+            Kind::Function => self.is_returned(packet, meta, context),
             Kind::Endpoint
             | Kind::Subscriber
             | Kind::Tunnel
@@ -75,13 +81,38 @@ impl FastPath {
 
     /// Tells the proxy's memory that a packet of the flow is back; false: it has forgotten the flow
     /// since it was asked.
-    fn is_returned(&self, meta: &PacketMeta, context: &mut FastPathContext<'_>) -> bool {
+    fn is_returned(
+        &self,
+        packet: &Packet,
+        meta: &PacketMeta,
+        context: &mut FastPathContext<'_>,
+    ) -> bool {
         let ingress = self.ingress(meta);
         let Some(egress) = ingress.and_then(IngressPort::serial) else { return false };
         let flow = meta.frame.flow();
         let key = Key { egress, network: meta.told, flow, user: meta.identity };
-        context.proxy_flows.returned(meta.found, &key, context.now_ns)
+        match context.proxy_flows.returned(meta.found, &key, context.now_ns) {
+            Back::Unknown => false,
+            Back::Known => true,
+            Back::Timed => {
+                time(packet, meta, context);
+                true
+            }
+        }
     }
+}
+
+/// Notes how long a packet was with its function, if it is one that is timed.
+#[cold]
+fn time(packet: &Packet, meta: &PacketMeta, context: &mut FastPathContext<'_>) {
+    let FastPathContext { proxy_flows, counters, now_ns, .. } = context;
+    let Some(visit) = proxy_flows.visit(meta.found).copied() else { return };
+    let Ok(view) = parse::parse_frame(packet.buffer.bytes()) else { return };
+    let telling = || sojourns::telling(&view, packet.buffer.bytes());
+    let path_ref = counters.path_ref(meta.position);
+    proxy_flows.time_at(*now_ns, meta.found, &visit, (telling, 1), |sojourn| {
+        counters.sojourned(path_ref, meta.entry.local(), sojourn, *now_ns);
+    });
 }
 
 /// Takes the header of a source route out of a frame.
@@ -141,9 +172,18 @@ fn leave(
     let (tables, now_ns, epoch) = (context.tables, context.now_ns, context.epoch);
     let (position, store) = (meta.position, (&tables.positions, &**carried));
     let packet = PlainPacket { buffer, route, position, store, path, ttl, flow_hash, share };
-    let left = execute::leave(packet, action, gso, pool, out, |instance, memory| {
-        remember(meta, (instance, memory), (counters, proxy_flows), tables, (now_ns, epoch))
+    let mut marked = None;
+    let left = execute::leave(packet, action, gso, pool, out, |instance, memory, frame| {
+        let counted = (counters, &mut **proxy_flows);
+        let key = remember(meta, (instance, memory), counted, tables, (now_ns, epoch))?;
+        if proxy_flows.is_due(memory.serial, 1) && mark(&key, frame, now_ns, proxy_flows) {
+            marked = Some(instance.local);
+        }
+        Ok(())
     });
+    if let Some(local) = marked {
+        context.counters.marked(context.counters.path_ref(meta.position), local);
+    }
     match left {
         Ok(batch) => running.handed_out(batch, share.volume, &mut out.batches),
         Err((buffer, reason)) => {
@@ -160,7 +200,7 @@ fn remember(
     (counters, proxy_flows): (&Counters, &mut ProxyFlows),
     tables: &Tables,
     (now_ns, epoch): (u64, Epoch),
-) -> Result<(), DropReason> {
+) -> Result<Key, DropReason> {
     let serial = counters.path_ref(meta.position).serial;
     let path = (PathId(meta.header.path), serial);
     let visit = execute::visit(instance, meta.position, path, tables, epoch);
@@ -170,7 +210,15 @@ fn remember(
     };
     let Memory { serial: egress, network, .. } = *memory;
     let key = Key { egress, network, flow: meta.frame.flow(), user: meta.identity };
-    proxy_flows.remember_at(now_ns, (key, meta.likely), (visit, payer), 1)
+    proxy_flows.remember_at(now_ns, (key, meta.likely), (visit, payer), 1)?;
+    Ok(key)
+}
+
+/// Times a packet that was just remembered; false: there is no room.
+#[cold]
+fn mark(key: &Key, frame: &[u8], now_ns: u64, proxy_flows: &mut ProxyFlows) -> bool {
+    let Ok(view) = parse::parse_frame(frame) else { return false };
+    proxy_flows.mark(now_ns, key, sojourns::telling(&view, frame), 1)
 }
 
 /// Delivers a packet by MAC, or one whose path ends.

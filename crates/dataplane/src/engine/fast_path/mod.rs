@@ -172,7 +172,7 @@ impl FastPath {
             let Some(packet) = packets.next() else { break };
             let Some(meta) = metas.get(self.at) else { break };
             self.at += 1;
-            if self.holds(meta, context) {
+            if self.holds(&packet, meta, context) {
                 self.act(packet, meta, context);
                 self.running.pass();
             } else {

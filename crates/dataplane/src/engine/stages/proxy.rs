@@ -31,8 +31,8 @@ use crate::engine::packet::index::{PortIndex, UNTOLD_NETWORK};
 use crate::engine::packet::{parse, trim_front};
 use crate::engine::state::fragments::{FragmentVerdict, Fragments};
 use crate::engine::state::health::ProbeWay;
-use crate::engine::state::proxy_flows::{ProxyFlows, Recalled, Visit, Whose};
-use crate::engine::state::{network_mac, rewrite};
+use crate::engine::state::proxy_flows::{Key, ProxyFlows, Recalled, Visit, Whose};
+use crate::engine::state::{network_mac, rewrite, sojourns};
 use crate::engine::tables::Tables;
 use crate::engine::tables::path::{InstancePlace, LocalInstance, PathTable};
 use crate::engine::tables::port::PortTable;
@@ -174,7 +174,26 @@ fn recall(work: &mut Work, port: PortIndex, memory: &mut ProxyFlows, context: &m
         work.step = Step::OwnTraffic(port);
         return;
     };
-    resume(work, port, &[Recalled::surely(visit)], context);
+    let recalled = [Recalled::surely(visit)];
+    if let (Whose::Known(key), Some(local)) = (whose, resume(work, port, &recalled, context)) {
+        time(work, (&key, &visit), local, memory, context);
+    }
+}
+
+/// Notes how long a frame was with the local instance with this number of its path, if it is one that is timed.
+pub(crate) fn time(
+    work: &Work,
+    (key, visit): (&Key, &Visit),
+    local: u32,
+    memory: &mut ProxyFlows,
+    context: &mut Context<'_>,
+) {
+    let Some(path_ref) = work.path else { return };
+    let telling = || sojourns::telling(&work.view, work.buffer.bytes());
+    let Context { counters, now_ns, .. } = context;
+    memory.time(*now_ns, key, visit, (telling, work.volume.packets), |sojourn| {
+        counters.sojourned(path_ref, local, sojourn, *now_ns);
+    });
 }
 
 /// The position of a visit in the tables in force; none when its path has gone.
@@ -186,17 +205,18 @@ pub(crate) fn renewed(visit: &Visit, context: &Context<'_>) -> Option<PathPositi
 }
 
 /// Puts a packet back on its path at the visit that is known of it; of a super-frame's wire
-/// packets, all on the same visit.
+/// packets, all on the same visit. Answers which local
+/// instance of the path it was.
 pub(crate) fn resume(
     work: &mut Work,
     port: PortIndex,
     recalled: &[Recalled],
     context: &mut Context<'_>,
-) {
-    let Some(Recalled { visit, .. }) = recalled.first() else { return };
+) -> Option<u32> {
+    let Recalled { visit, .. } = recalled.first()?;
     let Some(position) = renewed(visit, context) else {
         work.drop(DropReason::PathRemoved);
-        return;
+        return None;
     };
     telemetry::come_back(position, recalled, context);
     let sender = book_return(work, position, context, |local| {
@@ -211,6 +231,7 @@ pub(crate) fn resume(
     }
     work.choose_by_user(position, context.tables.choice_seed);
     work.step = Step::Visited { port, position };
+    sender
 }
 
 /// May a packet that no path expects have been made by the machine behind the port? Of a machine

@@ -64,7 +64,9 @@ impl SharedFunctions {
         }
         let Some(first) = self.recalled.first() else { return 1 };
         if self.recalled.iter().all(|other| other.visit.is_one(&first.visit)) {
-            proxy::resume(work, port, &self.recalled, context);
+            if let Some(local) = proxy::resume(work, port, &self.recalled, context) {
+                proxy::time(work, (&key, &first.visit), local, memory, context);
+            }
             return 1;
         }
         let Self { recalled, pieces, .. } = self;

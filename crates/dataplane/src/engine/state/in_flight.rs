@@ -105,6 +105,15 @@ impl InFlight {
         self.of_flow(flow).next().is_some()
     }
 
+    /// How many packets of the flow are inside, as far as that many records tell.
+    pub(crate) fn count(&self, flow: u64) -> u32 {
+        let places = self.of_flow(flow).take(SEARCHED_FOR_OTHER);
+        places.fold(0, |count, place| match self.records[place as usize].what {
+            What::Known { .. } => count + 1,
+            What::Untold { packets, .. } => packets.saturating_add(count),
+        })
+    }
+
     /// Notes that a packet goes in, for a payer. `egress`: serial of the port that it will come out of.
     pub(crate) fn push(
         &mut self,

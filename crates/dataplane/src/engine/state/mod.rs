@@ -25,4 +25,5 @@ pub(crate) mod running;
 pub(crate) mod scheduler;
 pub(crate) mod seat;
 pub(crate) mod setups;
+pub(crate) mod sojourns;
 pub(crate) mod visits;

@@ -15,8 +15,11 @@
 //! flow takes that of another whose packets cannot be inside any more, or that belongs to somebody
 //! who has more flows here (`shares`): of his, one whose packets have all come back, if there is one.
 
+mod timing;
+
 use super::crowded::Crowded;
 use super::in_flight::{ByOrder, InFlight};
+use super::sojourns::{MarkRef, Sojourns};
 use super::visits::port_hash;
 pub(crate) use super::visits::{Key, Payer, Recalled, Visit, Whose};
 use crate::engine::collections::shares::{Holder, Shares, must_yield};
@@ -51,7 +54,19 @@ struct Entry {
     /// Packets of the visit that went in unwatched and have not come back, as far as known.
     untold: u32,
     holder: Holder,
+    /// Its packets that are timed.
+    marks: MarkRef,
     seen_ns: u64,
+}
+
+/// What is known of a flow one of whose packets has come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Back {
+    /// It is forgotten.
+    Unknown,
+    Known,
+    /// The packet may be one that is timed ([`ProxyFlows::time`]).
+    Timed,
 }
 
 /// A few bits of the hash of each flow of a set; 0: the place is free. One line of the processor's
@@ -77,6 +92,7 @@ pub(crate) struct ProxyFlows {
     seed: u64,
     shares: Shares<Payer>,
     inside: InFlight,
+    sojourns: Sojourns,
     crowded: Crowded,
     /// Flows whose visit is another than before; none: nobody asks.
     turned: Option<Vec<Key>>,
@@ -96,6 +112,7 @@ impl ProxyFlows {
             seed,
             shares: Shares::new(),
             inside: InFlight::new(inside_max),
+            sojourns: Sojourns::new(seed),
             crowded: Crowded::default(),
             turned: None,
         }
@@ -161,7 +178,10 @@ impl ProxyFlows {
     }
 
     fn free(&mut self, place: usize) {
-        if let Some(Entry { holder, .. }) = self.places[place].take() {
+        if let Some(Entry { holder, mut marks, .. }) = self.places[place].take() {
+            if marks.is_some() {
+                self.sojourns.forget(&mut marks, None);
+            }
             self.tags[place / WAYS].0[place % WAYS] = 0;
             self.shares.give_back(holder);
             self.flows -= 1;
@@ -213,7 +233,7 @@ impl ProxyFlows {
         let is_same = entry.visit.is_same(&visit);
         let before = if is_same { entry.untold } else { 0 };
         let untold = before.saturating_add(packets);
-        *entry = Entry { key, visit, untold, holder: entry.holder, seen_ns: now_ns };
+        *entry = Entry { key, visit, untold, seen_ns: now_ns, ..*entry };
         self.note_turn(key, is_same);
         Ok(())
     }
@@ -232,7 +252,7 @@ impl ProxyFlows {
         let flow = (key.egress, key.record(self.seed));
         let entry = self.entry(now_ns, key, (visit, payer))?;
         let before = *entry;
-        *entry = Entry { key, visit, untold: 0, holder: before.holder, seen_ns: now_ns };
+        *entry = Entry { key, visit, untold: 0, seen_ns: now_ns, ..before };
         self.note_turn(key, before.visit.is_same(&visit));
         if before.untold > 0 {
             let Entry { visit, untold, seen_ns, .. } = before;
@@ -270,7 +290,8 @@ impl ProxyFlows {
                 let place = place.ok_or(DropReason::FlowMemoryFull)?;
                 let holder = self.shares.take(payer);
                 self.tags[place / WAYS].0[place % WAYS] = tag;
-                self.places[place] = Some(Entry { key, visit, untold: 0, holder, seen_ns: now_ns });
+                let (marks, seen_ns) = (MarkRef::NONE, now_ns);
+                self.places[place] = Some(Entry { key, visit, untold: 0, holder, marks, seen_ns });
                 self.flows += 1;
                 place
             }
@@ -471,15 +492,14 @@ impl ProxyFlows {
     }
 
     /// One packet of a flow that was found before has come back; false: the place is another's now.
-    pub(crate) fn returned(&mut self, Found(place): Found, key: &Key, now_ns: u64) -> bool {
+    pub(crate) fn returned(&mut self, Found(place): Found, key: &Key, now_ns: u64) -> Back {
         let entry = self.places.get_mut(place).and_then(Option::as_mut);
-        let entry = entry.filter(|entry| entry.key.is_meant_by(key));
-        if let Some(entry) = entry {
-            entry.untold = entry.untold.saturating_sub(1);
-            entry.seen_ns = now_ns;
-            return true;
-        }
-        false
+        let Some(entry) = entry.filter(|entry| entry.key.is_meant_by(key)) else {
+            return Back::Unknown;
+        };
+        entry.untold = entry.untold.saturating_sub(1);
+        entry.seen_ns = now_ns;
+        if entry.marks.is_some() { Back::Timed } else { Back::Known }
     }
 
     /// The flow's entry, seen now.
