@@ -182,31 +182,37 @@ def write_pcap(path, events, cut=None):
             file.write(struct.pack("<IIII", time // SECOND, time % SECOND, len(kept), len(data)) + kept)
 
 
+def write_run(folder, events, telemetry=None, **told):
+    """Captures and description of a run; the path of the latter."""
+    at = {}
+    for place, time, frame in sorted(events, key=lambda event: event[1]):
+        at.setdefault(place, []).append((time, frame))
+    lab = {"endpoints": {}, "functions": {}, "hosts": HOSTS, "captures": [], "devices": DEVICES,
+           "addresses": ADDRESSES,
+           "clock": [{"real": START, "monotonic": START + OFFSET}] * 2,
+           "streams": [{"name": "datagrams", "run": 3, "source": "S", "destination": "D", "port": 5001, "sent": 12,
+                        "way": None, "telemetry": {"fields": FIELDS, "mirror": MIRROR, "colour": COLOUR,
+                                                   **(telemetry or {})}}]}
+    for name, mac in MACS.items():
+        pcap = f"{name}.pcap"
+        write_pcap(os.path.join(folder, pcap), OTHERS + at.get((name, "customer"), []), told.get("cut"))
+        group = "functions" if name.startswith("v") else "endpoints"
+        lab[group][name] = {"customer": {"mac": mac.hex(":"), "pcap": pcap, "lost": told.get("lost", 0)}}
+    for node in DEVICES:
+        write_pcap(os.path.join(folder, f"{node}.data.pcap"), at.get((node, "data"), []))
+        lab["captures"].append({"node": node, "interface": "data", "pcap": f"{node}.data.pcap",
+                                "lost": told.get("lost_between", 0)})
+    lab["streams"][0].update({name: told[name] for name in ("way", "sent") if name in told})
+    lab.update({name: told[name] for name in ("devices", "clock") if name in told})
+    path = os.path.join(folder, "telemetry.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(lab, file)
+    return path
+
+
 def prove(events, telemetry=None, **told):
     with tempfile.TemporaryDirectory() as folder:
-        at = {}
-        for place, time, frame in sorted(events, key=lambda event: event[1]):
-            at.setdefault(place, []).append((time, frame))
-        lab = {"endpoints": {}, "functions": {}, "hosts": HOSTS, "captures": [], "devices": DEVICES,
-               "addresses": ADDRESSES,
-               "clock": [{"real": START, "monotonic": START + OFFSET}] * 2,
-               "streams": [{"name": "datagrams", "run": 3, "source": "S", "destination": "D", "port": 5001, "sent": 12,
-                            "way": None, "telemetry": {"fields": FIELDS, "mirror": MIRROR, "colour": COLOUR,
-                                                       **(telemetry or {})}}]}
-        for name, mac in MACS.items():
-            pcap = f"{name}.pcap"
-            write_pcap(os.path.join(folder, pcap), OTHERS + at.get((name, "customer"), []), told.get("cut"))
-            group = "functions" if name.startswith("v") else "endpoints"
-            lab[group][name] = {"customer": {"mac": mac.hex(":"), "pcap": pcap, "lost": told.get("lost", 0)}}
-        for node in DEVICES:
-            write_pcap(os.path.join(folder, f"{node}.data.pcap"), at.get((node, "data"), []))
-            lab["captures"].append({"node": node, "interface": "data", "pcap": f"{node}.data.pcap",
-                                    "lost": told.get("lost_between", 0)})
-        lab["streams"][0].update({name: told[name] for name in ("way", "sent") if name in told})
-        lab.update({name: told[name] for name in ("devices", "clock") if name in told})
-        path, output = (os.path.join(folder, name) for name in ("telemetry.json", "out.json"))
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(lab, file)
+        path, output = write_run(folder, events, telemetry, **told), os.path.join(folder, "out.json")
         status = telemetry_proof.main([path, output])
         if status == 2:
             return status, None
