@@ -61,12 +61,11 @@ impl Format {
             Self::Ours => recorded(hops)?,
             Self::IntMd => segmented(hops, false)? + INT_MD_BYTES + records,
             Self::Ioam if hops <= IOAM_HOPS => segmented(hops, false)? + IOAM_BYTES + records,
-            Self::Ioam => return Ok(None),
             Self::CompressedIntMd => compressed(hops)? + INT_MD_BYTES + records,
             Self::PathTracing if hops <= PATH_TRACING_HOPS => {
                 compressed(hops)? + PATH_TRACING_BYTES
             }
-            Self::PathTracing => return Ok(None),
+            Self::Ioam | Self::PathTracing => return Ok(None),
         }))
     }
 }

@@ -86,8 +86,8 @@ pub(crate) enum ChainCommand {
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
     },
-    /// How long a chain takes, hop by hop and whole, as its packets and the engines of nodes tell it, with the source of
-    /// each figure.
+    /// How long a chain takes, hop by hop and whole, as its packets and the engines of nodes tell it, with the source
+    /// of each figure.
     Delays {
         /// Name or id.
         name: String,
@@ -95,8 +95,9 @@ pub(crate) enum ChainCommand {
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
     },
-    /// One chain with the counters of each hop; where its functions were timed, with the rate, load and delay that are
-    /// expected of it beside what is measured (counters are read twice then, half a second apart), or those at a rate.
+    /// One chain with the counters of each hop; where its functions were timed, with the rate, load and delay that
+    /// are expected of it beside what is measured (counters are read twice then, half a second apart), or those at a
+    /// rate.
     Show {
         /// Name or id.
         name: String,

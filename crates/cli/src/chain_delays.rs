@@ -1,5 +1,5 @@
-//! `catena chain delays`: how long a chain takes, hop by hop, as its packets and engines tell it. Knows from where each figure
-//! is and says so; refuses to add up what was measured otherwise.
+//! `catena chain delays`: how long a chain takes, hop by hop, as its packets and engines tell it. Knows from where
+//! each figure is and says so; refuses to add up what was measured otherwise.
 
 use crate::failure::Failure;
 use crate::output::{Format, Table, block, say, table, tell};
@@ -77,7 +77,7 @@ fn measured(instances: &[InstanceDelay]) -> Table {
         };
         let of = |part: u64, all: u64| match all {
             0 => UNTOLD.to_owned(),
-            _ => format!("{} %", (100.0 * part as f64 / all as f64).round()),
+            _ => format!("{:.1} %", 100.0 * part as f64 / all as f64),
         };
         shown.add_row([
             delay.instance.clone(),
@@ -267,7 +267,10 @@ mod tests {
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
             .collect();
-        assert_eq!(rows[1], "fw host1 9 1 until back engine 1 µs 250 µs 250 µs 12 64 %", "{told}");
+        assert_eq!(
+            rows[1], "fw host1 9 1 until back engine 1 µs 250 µs 250 µs 12 64.0 %",
+            "{told}"
+        );
         assert_eq!(rows[2], "fw host1 9 1 inside engine 1 µs – – 12 –", "{told}");
     }
 

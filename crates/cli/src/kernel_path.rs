@@ -42,11 +42,12 @@ pub(crate) fn in_full(node: &NodeName, kernel: Option<&KernelCounters>) -> Vec<S
         losses(kernel).iter().map(|(count, what)| format!("{count} {what}")).collect();
     vec![
         format!(
-            "kernel path  {}; installed {}, aged {}, ended {}, evicted {}, crowded out {}",
+            "kernel path  {}; installed {}, aged {}, ended {}, let up {}, evicted {}, crowded out {}",
             fill(kernel),
             kernel.installed,
             kernel.aged,
             kernel.ended,
+            kernel.let_up,
             kernel.evicted,
             kernel.crowded()
         ),
@@ -99,6 +100,7 @@ mod tests {
             installed: 20,
             aged: 5,
             ended: 3,
+            let_up: 4,
             evicted: 0,
             punted: 40,
             carried: Volume { packets: 1_000, bytes: 1_500_000 },
@@ -149,7 +151,7 @@ mod tests {
         let said = in_full(&name, Some(&kernel)).join("\n");
         assert_eq!(
             said,
-            "kernel path  12 of 65536 flows; installed 20, aged 5, ended 3, evicted 0, crowded out 0\n\
+            "kernel path  12 of 65536 flows; installed 20, aged 5, ended 3, let up 4, evicted 0, crowded out 0\n\
              carried      1000 packets, 1500000 bytes\n\
              came up      40; 0 met a transform that had ended\n\
              lost         0 lost on the way up (ring full), 0 lost on the way up (punt device down or \

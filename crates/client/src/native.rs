@@ -102,7 +102,8 @@ impl Client {
         self.get(&format!("/v1/functions/{}", escape(name)))
     }
 
-    /// Alerts of a bundled function, behind what an answer before called `next`; none: from the oldest on that is kept.
+    /// Alerts of a bundled function, behind what an answer before called `next`; none: from the oldest on that is
+    /// kept.
     ///
     /// # Errors
     /// When there is no such function, it tells none, or the controller does not answer.

@@ -226,14 +226,14 @@ pub struct FunctionCounters {
     /// Bytes of packets that were copied to ask it in a process of its own.
     #[serde(default)]
     pub copied_bytes: u64,
-    /// How it is asked, where the node has threads for that and has timed all whom it shares packets with; none: by the
-    /// worker.
+    /// How it is asked, where the node has threads for that and has timed all whom it shares packets with; none: by
+    /// the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<FormChoice>,
 }
 
-/// What became of messages that a function has handed out, which are no packets: alerts, and flow records. All that are
-/// neither kept, sent nor lost are on their way.
+/// What became of messages that a function has handed out, which are no packets: alerts, and flow records. All that
+/// are neither kept, sent nor lost are on their way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MessageCounters {
     /// Handed out by the function.

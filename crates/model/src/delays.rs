@@ -55,7 +55,8 @@ pub struct InstanceDelay {
     pub samples: u64,
     /// What packets took in the mean since the path came to the node, in nanoseconds; none: none was timed.
     pub mean_ns: Option<u64>,
-    /// Packets that were drawn to be timed since then. Those that did not come back, or not as they went, have no time.
+    /// Packets that were drawn to be timed since then. Those that did not come back, or not as they went, have no
+    /// time.
     pub drawn: u64,
     /// Of these have one.
     pub timed: u64,
@@ -185,8 +186,8 @@ pub struct DelayFigure {
     pub p99: DelayQuantile,
     /// Values of samples are off by at most this part of a thousand.
     pub error_permille: u32,
-    /// And by so many nanoseconds, as headers round; none: it is as good as the clocks of two nodes agree, which nobody
-    /// here knows.
+    /// And by so many nanoseconds, as headers round; none: it is as good as the clocks of two nodes agree, which
+    /// nobody here knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_ns: Option<u64>,
     /// Seconds that are left out, as clocks that should agree did not.
@@ -215,12 +216,13 @@ pub struct TellingNode {
     pub left_out: u64,
     /// Reports that were not believed, by why.
     pub refused: BTreeMap<String, u64>,
-    /// Packets that were not told of since each began, by where there was no room: `engine`, `dataplane`, `agent`; and
-    /// `unwanted`, while there was no controller that takes them.
+    /// Packets that were not told of since each began, by where there was no room: `engine`, `dataplane`, `agent`;
+    /// and `unwanted`, while there was no controller that takes them.
     pub lost: BTreeMap<String, u64>,
 }
 
-/// By what a figure is off, in parts of a thousand: buckets are off by 1/64, and engines classify to an eighth before.
+/// By what a figure is off, in parts of a thousand: buckets are off by 1/64, and engines classify to an eighth
+/// before.
 #[must_use]
 pub const fn error_permille(source: Source) -> u32 {
     match source {

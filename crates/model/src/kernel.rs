@@ -95,6 +95,9 @@ pub struct KernelCounters {
     pub aged: u64,
     /// Transforms taken out because what they depended on changed.
     pub ended: u64,
+    /// Transforms taken out for a moment, so that the engine timed packets of their flow in a function.
+    #[serde(default)]
+    pub let_up: u64,
     /// Transforms that the kernel gave up for others when it was full.
     pub evicted: u64,
     /// Packets that came up from the kernel.

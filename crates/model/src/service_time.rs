@@ -15,8 +15,8 @@ pub struct ServiceTime {
     pub packets: u64,
     /// What they took together, in nanoseconds.
     pub ns: u64,
-    /// How many of them took how long: by the longest time of their class in nanoseconds, which is less than an eighth
-    /// above any in it.
+    /// How many of them took how long: by the longest time of their class in nanoseconds, which is less than an
+    /// eighth above any in it.
     pub counts: BTreeMap<u64, u64>,
 }
 

@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// How long a period is whose times are told apart, in nanoseconds: what is recent is of the one that is open, and of the
-/// one before.
+/// How long a period is whose times are told apart, in nanoseconds: what is recent is of the one that is open, and of
+/// the one before.
 pub const RECENT_NS: u64 = 10_000_000_000;
 
 /// How long packets of one path were with an instance, from when a node gave them to it until they were back.
 ///
-/// Some are timed, drawn at random: the more seldom, the more there are. What is in rings and queues on both ways is in
-/// their time. Flows that the kernel repeats are not seen.
+/// Some are timed, drawn at random: the more seldom, the more there are. What is in rings and queues on both ways is
+/// in their time. Flows that the kernel repeats are not seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SojournTime {
     /// Packets that were drawn.

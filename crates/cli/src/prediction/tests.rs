@@ -9,6 +9,7 @@ use catena_model::id::{BlueprintNumber, ChainId, InstanceId, PathId};
 use catena_model::resource::Encapsulation;
 use catena_model::service_time::ServiceTime;
 use catena_model::setup::Setup;
+use catena_model::sojourn_time::SojournTime;
 use catena_model::status::{
     ChainAtNode, ChainState, ChainStatus, PathHop, PathInstance, PathReport,
 };
@@ -88,8 +89,8 @@ fn before_anybody_is_timed_defaults_are_used_and_called_so() {
     assert!(told["p50_s"].as_f64() < told["p99_s"].as_f64() && told["simulated"].is_null());
 }
 
-/// Every kind that data planes ask in place has a default, which is the figure of the benchmark, give or take what its
-/// runs differ by.
+/// Every kind that data planes ask in place has a default, which is the figure of the benchmark, give or take what
+/// its runs differ by.
 #[test]
 fn each_kind_inside_has_a_default_that_the_benchmark_tells() {
     let results = include_str!("../../../../bench/RESULTS.md");
@@ -203,6 +204,7 @@ fn hop(name: &str, member: u8, packets: u64, ns: u64) -> HopCounters {
         denied: 0,
         generated: 0,
         service_time: ServiceTime { packets, ns, counts },
+        sojourn_time: SojournTime::default(),
     }
 }
 

@@ -34,7 +34,7 @@ fn signal(process: &Process, signal: Signal) {
     kill_process(pid, signal).expect("it runs");
 }
 
-fn document(name: &str, port: u16, functions: &[&str]) -> Value {
+pub(crate) fn document(name: &str, port: u16, functions: &[&str]) -> Value {
     let steps: Vec<Value> =
         functions.iter().map(|name| json!({"name": name, "direction": "same"})).collect();
     json!({

@@ -20,6 +20,7 @@ mod clean_ends;
 mod command_line;
 mod comparing;
 mod deaths;
+mod delays;
 mod doors;
 mod endings;
 mod equipment;

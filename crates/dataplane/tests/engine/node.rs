@@ -139,8 +139,8 @@ impl Node {
     }
 }
 
-/// Later fragments that wait for their first, packets that wait for the controller, and such as wait until their former
-/// way is flushed.
+/// Later fragments that wait for their first, packets that wait for the controller, and such as wait until their
+/// former way is flushed.
 fn waiting(engine: &Engine) -> u64 {
     let waits = engine.fragments_waiting() + engine.setups_waiting() + engine.flushes_waiting();
     waits as u64 + engine.lent_packets()

@@ -1,5 +1,5 @@
-//! `/v1/chains/{chain}/delays`: how long a chain takes, hop by hop, as its packets and engines tell it. Knows where each
-//! figure is from; refuses to know how it is reckoned, and adds up nothing.
+//! `/v1/chains/{chain}/delays`: how long a chain takes, hop by hop, as its packets and engines tell it. Knows where
+//! each figure is from; refuses to know how it is reckoned, and adds up nothing.
 
 use super::chains::find;
 use super::instance_delays;

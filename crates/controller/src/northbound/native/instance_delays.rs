@@ -1,5 +1,5 @@
-//! How long instances of a chain took, as the engines of nodes measured it. Knows counters of hops; refuses to know what
-//! packets tell.
+//! How long instances of a chain took, as the engines of nodes measured it. Knows counters of hops; refuses to know
+//! what packets tell.
 
 use super::chains::{nodes_of, scope_of};
 use super::view::View;
@@ -73,7 +73,7 @@ mod tests {
     use uuid::Uuid;
 
     /// The counters of a path with one hop, of which this is told as well.
-    fn counted(times: serde_json::Value) -> ChainCounters {
+    fn counted(times: &serde_json::Value) -> ChainCounters {
         let none = json!({"packets": 0, "bytes": 0});
         let mut hop = json!({
             "hop": 2, "member": 0, "instance": InstanceId(Uuid::nil()), "name": "fw-1",
@@ -109,7 +109,7 @@ mod tests {
             "marked": 12, "timed": 10, "packets": 400, "ns": 8_000_000, "recent_timed": 4,
             "recent": {"1000": 90, "9000": 9, "70000": 1}
         }});
-        let told = of_path(&node, &counted(sojourn));
+        let told = of_path(&node, &counted(&sojourn));
         let told = &told[0];
         assert_eq!((told.path, told.hop, told.instance.as_str()), (PathId(7), 2, "fw-1"));
         assert_eq!(told.measured, MeasuredDelay::Sojourn);
@@ -120,10 +120,10 @@ mod tests {
 
         let service =
             json!({"service_time": {"packets": 500, "ns": 50_000, "counts": {"111": 500}}});
-        let told = &of_path(&node, &counted(service))[0];
+        let told = &of_path(&node, &counted(&service))[0];
         assert_eq!((told.measured, told.p99_ns), (MeasuredDelay::Service, Some(111)));
         assert_eq!((told.samples, told.represented, told.mean_ns), (500, 500, Some(100)));
 
-        assert!(of_path(&node, &counted(json!({}))).is_empty());
+        assert!(of_path(&node, &counted(&json!({}))).is_empty());
     }
 }

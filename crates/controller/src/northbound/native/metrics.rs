@@ -291,6 +291,7 @@ impl Metrics {
             ("installed", kernel.installed),
             ("aged", kernel.aged),
             ("ended", kernel.ended),
+            ("let_up", kernel.let_up),
             ("evicted", kernel.evicted),
             ("crowded_out", kernel.crowded()),
         ] {

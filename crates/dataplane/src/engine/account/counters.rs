@@ -4,11 +4,11 @@
 
 use super::path_counters::{PathCounters, PathSums};
 use super::slots::Slots;
+use super::times::Sojourn;
 use super::tx_batches::{Ends, TxBatches, TxCredit};
 use crate::engine::encap::PathPosition;
 use crate::engine::packet::PortSlot;
 use crate::engine::packet::index::PortIndex;
-use crate::engine::state::sojourns::Sojourn;
 use crate::engine::tables::Tables;
 use crate::engine::tables::descent::Changed;
 use crate::engine::vector::owner::{NO_SERIAL, Owner, Passage, PathRef};

@@ -2,7 +2,6 @@
 //! shares; refuses to read a clock, and to know which packets are timed.
 
 use crate::engine::collections::histogram::Histogram;
-use crate::engine::state::sojourns::Sojourn;
 use catena_model::service_time::ServiceTime;
 use catena_model::sojourn_time::{RECENT_NS, SojournTime};
 
@@ -27,6 +26,13 @@ impl Times {
         let counts = self.each.counts().filter(|_| has_shares).collect();
         ServiceTime { packets: self.packets, ns: self.ns, counts }
     }
+}
+
+/// How long a packet was with a function, and for how many packets that stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sojourn {
+    pub(crate) ns: u64,
+    pub(crate) stands_for: u64,
 }
 
 /// How long packets were with a function outside.

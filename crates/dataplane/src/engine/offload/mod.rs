@@ -11,6 +11,7 @@ mod flows;
 mod guards;
 mod holdings;
 mod key;
+mod looks;
 mod offload_tables;
 mod report;
 mod room;
@@ -42,6 +43,7 @@ use catena_model::kernel::{Declined, KernelCounters};
 use catena_wire::frame::FrameView;
 use flows::{Flow, Flows, UNDER_WAY_NS};
 use guards::Guards;
+use looks::Looks;
 use rounds::{ROUND_NS, Rounds, Step};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -116,6 +118,7 @@ pub(crate) struct KernelPath {
     dead: BTreeSet<InstanceId>,
     is_listening: bool,
     rounds: Rounds,
+    looks: Looks,
     transits: Transits,
     counters: KernelCounters,
 }
@@ -171,6 +174,7 @@ impl KernelPath {
             dead: BTreeSet::new(),
             is_listening: false,
             rounds: Rounds::default(),
+            looks: Looks::default(),
             transits: Transits::default(),
             counters: KernelCounters::default(),
         }
@@ -381,7 +385,7 @@ impl KernelPath {
         let Some(Step { flows, is_last }) = self.rounds.step(now_ns, self.flows.len()) else {
             return self.rounds.next_ns();
         };
-        let mut idle = Vec::new();
+        let (mut idle, mut let_up) = (Vec::new(), Vec::new());
         for key in self.flows.next_round(flows) {
             if !self.flows.read(&key, now_ns, &mut *self.kernel_tables) {
                 self.counters.evicted += 1;
@@ -399,9 +403,13 @@ impl KernelPath {
                 self.flows.tell(&known, now_ns, with.proxy_flows, &mut *self.kernel_tables);
             }
             self.note_classified(&key, with);
+            let_up.extend(self.let_up(&key, now_ns));
         }
         self.remove(&idle, with);
+        self.counters.let_up += let_up.len() as u64;
+        self.remove(&let_up, with);
         if is_last {
+            self.looks.forget_unused(now_ns);
             self.hand_over(with);
             self.transits.hand_over(now_ns, &mut *self.kernel_tables);
             self.settle_transits(with);

@@ -1,14 +1,16 @@
-//! Which packets are timed while they are with functions outside, and how long each was there. Knows digests, order and
-//! time; refuses to know what a flow is and who counts.
+//! Which packets are timed while they are with functions outside, and how long each was there. Knows digests, order
+//! and time; refuses to know what a flow is and who counts.
 //!
-//! One packet in so many into each port is marked: at random, so that nobody can aim at it, and the more seldom the more
-//! there are, so that marks cost the same whatever the load. A mark stands for as many packets as it was drawn from.
+//! One packet in so many into each port is marked: at random, so that nobody can aim at it, and the more seldom the
+//! more there are, so that marks cost the same whatever the load. A mark stands for as many packets as it was drawn
+//! from.
 //!
 //! A packet is found again among those of its flow that come back by its first bytes. Where packets of the flow were
-//! inside before it, one with the same bytes may have been among them: then it counts only when as many have come back,
-//! and no other was like it. What was rewritten, lost or cut otherwise has a mark without a time.
+//! inside before it, one with the same bytes may have been among them: then it counts only when as many have come
+//! back, and no other was like it. What was rewritten, lost or cut otherwise has a mark without a time.
 
 use super::proxy_flows::{FLOW_INSIDE_NS, Visit};
+use crate::engine::account::times::Sojourn;
 use catena_wire::digest;
 use catena_wire::frame::FrameView;
 
@@ -74,13 +76,6 @@ struct Mark {
     seen: u32,
     looks: u32,
     next: MarkRef,
-}
-
-/// How long a packet was with a function, and for how many packets that stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sojourn {
-    pub(crate) ns: u64,
-    pub(crate) stands_for: u64,
 }
 
 /// What comes of a mark when packets of its flow are back.
@@ -199,8 +194,8 @@ impl Sojourns {
         marks.find(|mark| is_old(mark, now_ns)).map(|mark| mark.flow_place)
     }
 
-    /// A frame of a flow is back from a visit, with so many packets. Tells of each mark how long its packet was inside
-    /// of which that is known now; `marks` are the flow's, and are left as they are then.
+    /// A frame of a flow is back from a visit, with so many packets. Tells of each mark how long its packet was
+    /// inside of which that is known now; `marks` are the flow's, and are left as they are then.
     pub(crate) fn come_back(
         &mut self,
         now_ns: u64,

@@ -1,8 +1,8 @@
-//! Flows whose packets are timed while they are with functions: which packet is, and whether it is back. Knows the entry
-//! of a flow and its marks; refuses to know how packets are drawn and found again.
+//! Flows whose packets are timed while they are with functions: which packet is, and whether it is back. Knows the
+//! entry of a flow and its marks; refuses to know how packets are drawn and found again.
 
 use super::{Found, Key, ProxyFlows, Visit};
-use crate::engine::state::sojourns::Sojourn;
+use crate::engine::account::times::Sojourn;
 
 impl ProxyFlows {
     /// Is one of these packets, which are on their way to where they will come out of the port with this serial, to
@@ -12,8 +12,8 @@ impl ProxyFlows {
         self.sojourns.is_due(egress, u32::try_from(packets).unwrap_or(u32::MAX))
     }
 
-    /// Times the last of the packets that were remembered of a flow, which are so many; `telling`: what it is known by.
-    /// False: there is no room.
+    /// Times the last of the packets that were remembered of a flow, which are so many; `telling`: what it is known
+    /// by. False: there is no room.
     #[cold]
     pub(crate) fn mark(&mut self, now_ns: u64, key: &Key, telling: u64, packets: u64) -> bool {
         if let Some(place) = self.sojourns.overdue(now_ns)
@@ -32,8 +32,8 @@ impl ProxyFlows {
         marks.is_some()
     }
 
-    /// A frame of a flow is back from a visit, with so many packets. Tells of each that was timed and is found now how
-    /// long it was there. `telling`: what the frame is known by, asked for where any is timed.
+    /// A frame of a flow is back from a visit, with so many packets. Tells of each that was timed and is found now
+    /// how long it was there. `telling`: what the frame is known by, asked for where any is timed.
     pub(crate) fn time(
         &mut self,
         now_ns: u64,

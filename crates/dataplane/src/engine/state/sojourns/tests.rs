@@ -1,3 +1,5 @@
+//! Which marks get a time, and how many there are. Knows made digests and times; refuses to know flows.
+
 use super::*;
 use crate::engine::encap::PathPosition;
 use crate::engine::vector::decision::Epoch;
