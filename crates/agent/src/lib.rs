@@ -7,6 +7,7 @@
 
 mod absence;
 mod capacity;
+mod clock;
 mod counters;
 mod discovery;
 mod error;

@@ -162,6 +162,7 @@ async fn open(
         address: config.underlay_address.to_string(),
         mtu: config.underlay_mtu.into(),
         segments: config.segments,
+        clock: crate::clock::identity(Path::new("/")),
     };
     let capacity = capacity(Path::new("/"), config.underlay_address, &config.underlay_devices);
     let told = (links, &capacity);

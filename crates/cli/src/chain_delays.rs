@@ -77,7 +77,7 @@ fn measured(instances: &[InstanceDelay]) -> Table {
         };
         let of = |part: u64, all: u64| match all {
             0 => UNTOLD.to_owned(),
-            _ => format!("{:.1} %", 100.0 * part as f64 / all as f64),
+            _ => format!("{:.1} %", (100.0 * part as f64 / all as f64).min(100.0)),
         };
         shown.add_row([
             delay.instance.clone(),

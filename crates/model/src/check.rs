@@ -64,6 +64,22 @@ pub struct ClockTime {
     pub ns: u64,
 }
 
+/// Tells the monotonic clock of a machine from those of others, of other starts of it, and of time namespaces
+/// (`time_namespaces(7)`); none: it cannot be known.
+///
+/// `boot_id` is what the kernel's file of that name says, `namespace` where `ns/time` of a process leads.
+#[must_use]
+pub fn clock_identity(boot_id: &str, namespace: Option<&str>) -> Option<u64> {
+    let digits: String = boot_id.chars().filter(char::is_ascii_hexdigit).collect();
+    let (high, low) = digits.split_at_checked(16)?;
+    let number = |digits| u64::from_str_radix(digits, 16).ok();
+    let namespace: String = match namespace {
+        Some(link) => link.chars().filter(char::is_ascii_digit).collect(),
+        None => "0".into(),
+    };
+    Some(number(high)? ^ number(low)? ^ namespace.parse::<u64>().ok()?)
+}
+
 impl ClockTime {
     /// How long after another moment it is, in nanoseconds; none: their clocks are not one, or it is not after.
     #[must_use]

@@ -60,9 +60,9 @@ pub struct InstanceDelay {
     pub drawn: u64,
     /// Of these have one.
     pub timed: u64,
-    /// So many packets these stand for,
+    /// So many packets these stand for, as they were drawn: in the mean as many as there were to draw from,
     pub represented: u64,
-    /// of so many that were given to it. What the kernel repeats is not timed.
+    /// of so many that were given to it. Of what the kernel repeats few are drawn.
     pub delivered: u64,
 }
 

@@ -335,7 +335,7 @@ pub fn hello(
         cores: u32::try_from(node.cpu_milli / CORE_MILLI).unwrap_or(u32::MAX),
         memory_mib: node.memory_mib,
     });
-    let ToldPlace { address, mtu, segments } = place.into();
+    let ToldPlace { address, mtu, segments, clock } = place.into();
     let hello = Hello {
         protocol_version: PROTOCOL_VERSION,
         software_version: env!("CARGO_PKG_VERSION").into(),
@@ -344,6 +344,7 @@ pub fn hello(
         underlay_mtu: mtu,
         segment_address: segments.map(|own| own.address.to_string()).unwrap_or_default(),
         locator: segments.map(|own| own.locator.to_string()).unwrap_or_default(),
+        clock: clock.unwrap_or_default(),
         program_number: running.number.0,
         program_digest: running.digest.0,
         agent: agent.into(),

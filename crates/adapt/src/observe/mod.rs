@@ -40,6 +40,7 @@ use limits::{HOPS_MAX, VISITS_PER_HOP_MAX};
 use node::Node;
 use path::WatchedPath;
 use std::collections::BTreeMap;
+use way::Clocks;
 
 /// Who brought a report, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,7 @@ pub struct Observer {
     limits: Limits,
     paths: BTreeMap<(PathId, BlueprintNumber), WatchedPath>,
     nodes: BTreeMap<DeviceId, Node>,
+    clocks: Clocks,
     /// Reports of nodes that are on no path.
     strangers: u64,
     planned: u64,
@@ -84,6 +86,7 @@ impl Observer {
             limits,
             paths: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            clocks: BTreeMap::new(),
             strangers: 0,
             planned: 0,
             let_go: 0,
@@ -153,14 +156,20 @@ impl Observer {
         }
     }
 
+    /// By which clocks nodes stamp packets, as they said: stamps of two that share one, as those of one machine do, are
+    /// compared as if both said that they are synchronised. Of others only those that say so.
+    pub fn know_clocks(&mut self, clocks: BTreeMap<DeviceId, u64>) {
+        self.clocks = clocks;
+    }
+
     /// A packet came to the end of its path.
     ///
     /// # Errors
     /// Why nothing of it is believed; that is counted already.
     pub fn report(&mut self, delivery: &Delivery, report: &PacketReport) -> Result<(), Refusal> {
         let key = (report.path, report.version);
-        self.hear(delivery, report.sequence, key, |path, limits| {
-            path.report(delivery, report, limits)
+        self.hear(delivery, report.sequence, key, |path, known| {
+            path.report(delivery, report, known)
         })
     }
 
@@ -170,7 +179,7 @@ impl Observer {
     /// Why nothing of it is believed; that is counted already.
     pub fn delays(&mut self, delivery: &Delivery, report: &DelayReport) -> Result<(), Refusal> {
         let key = (report.path, report.version);
-        self.hear(delivery, report.sequence, key, |path, limits| {
+        self.hear(delivery, report.sequence, key, |path, (limits, _)| {
             path.delays(delivery, report, limits)
         })
     }
@@ -180,7 +189,7 @@ impl Observer {
         delivery: &Delivery,
         sequence: u64,
         key: (PathId, BlueprintNumber),
-        note: impl FnOnce(&mut WatchedPath, &Limits) -> Result<(), Refusal>,
+        note: impl FnOnce(&mut WatchedPath, (&Limits, &Clocks)) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         let Some(node) = self.nodes.get_mut(&delivery.device) else {
             self.strangers = self.strangers.saturating_add(1);
@@ -189,7 +198,7 @@ impl Observer {
         let limits = &self.limits;
         let believed = node.admit(delivery, sequence, limits).and_then(|()| {
             let path = self.paths.get_mut(&key).ok_or(Refusal::UnplannedPath)?;
-            note(path, limits)
+            note(path, (limits, &self.clocks))
         });
         match believed {
             Ok(()) => node.telling.believed = node.telling.believed.saturating_add(1),

@@ -8,7 +8,7 @@ use super::marks::At;
 use super::passage::Passage;
 use super::refusal::Refusal;
 use super::series::BySource;
-use super::way::{Between, Seen, Way};
+use super::way::{Between, Clocks, Seen, Way};
 use super::{Delivery, figures};
 use catena_model::telemetry::{
     DelayReport, DelaySpan, PacketReport, PlannedPath, ReportReason, Source, VisitLatency,
@@ -67,7 +67,7 @@ impl WatchedPath {
         &mut self,
         delivery: &Delivery,
         report: &PacketReport,
-        limits: &Limits,
+        (limits, clocks): (&Limits, &Clocks),
     ) -> Result<(), Refusal> {
         if !self.way.ends_at(delivery.device) {
             return Err(Refusal::ForeignReporter);
@@ -76,7 +76,7 @@ impl WatchedPath {
         if self.seen.last().and_then(Seen::named).is_some_and(|(_, at, _)| at != delivery.device) {
             return Err(Refusal::ForeignReporter);
         }
-        self.way.check_times(&self.seen, delivery.wall)?;
+        self.way.check_times(&self.seen, delivery.wall, clocks)?;
         let at = At {
             now_ns: delivery.now_ns,
             reporter: delivery.device,
@@ -88,9 +88,9 @@ impl WatchedPath {
         self.taken.note(report.is_incomplete, &self.seen, &self.way.planned.hops);
         let window = limits.window_of(delivery.now_ns);
         for hop in 0..self.seen.len() {
-            self.note_hop(hop, (flow, at), report.reason, (window, limits));
+            self.note_hop(hop, (flow, at), report.reason, (window, limits, clocks));
         }
-        match self.way.chain(&self.seen) {
+        match self.way.chain(&self.seen, clocks) {
             Between::Ns(ns) if report.reason == ReportReason::Sampled => {
                 self.chain.note(Source::Packet, window, (Some(ns), 1), limits);
             }
@@ -110,7 +110,7 @@ impl WatchedPath {
         hop: usize,
         (flow, at): (Option<usize>, At),
         reason: ReportReason,
-        (window, limits): (u64, &Limits),
+        (window, limits, clocks): (u64, &Limits, &Clocks),
     ) {
         let (Some(seen), Some(known)) = (self.seen.get(hop), self.hops.get_mut(hop)) else {
             return;
@@ -121,7 +121,7 @@ impl WatchedPath {
             known.passage.note(window, advance, limits);
         }
         let is_sample = reason == ReportReason::Sampled;
-        match self.way.leg(hop, &self.seen) {
+        match self.way.leg(hop, &self.seen, clocks) {
             Between::Ns(ns) if is_sample => {
                 known.leg.note(Source::Packet, window, (Some(ns), 1), limits);
             }

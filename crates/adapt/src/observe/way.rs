@@ -6,6 +6,7 @@ use super::refusal::Refusal;
 use catena_model::telemetry::{
     ArrivalTime, DeviceId, HopRecord, HopReport, PlannedHop, PlannedPath, Stamp,
 };
+use std::collections::BTreeMap;
 
 /// Stamps count nanoseconds modulo this.
 const STAMP_MODULUS_NS: u64 = 1 << 40;
@@ -54,6 +55,9 @@ pub(super) enum Between {
     /// Neither a delay nor the error of a clock.
     OutsideBounds,
 }
+
+/// Which clock nodes stamp packets by, as far as they said.
+pub(super) type Clocks = BTreeMap<DeviceId, u64>;
 
 /// A path as planned.
 #[derive(Clone, Debug)]
@@ -177,15 +181,15 @@ impl Way {
     }
 
     /// From a hop to the next one.
-    pub(super) fn leg(&self, hop: usize, seen: &[Seen]) -> Between {
+    pub(super) fn leg(&self, hop: usize, seen: &[Seen], clocks: &Clocks) -> Between {
         let next = self.next.get(hop).copied().flatten();
-        next.map_or(Between::Unknown, |next| between(seen.get(hop), seen.get(next)))
+        next.map_or(Between::Unknown, |next| between(seen.get(hop), seen.get(next), clocks))
     }
 
     /// From the first hop to the last.
-    pub(super) fn chain(&self, seen: &[Seen]) -> Between {
+    pub(super) fn chain(&self, seen: &[Seen], clocks: &Clocks) -> Between {
         let Some((first, last)) = self.ends else { return Between::Unknown };
-        between(seen.get(first), seen.get(last))
+        between(seen.get(first), seen.get(last), clocks)
     }
 
     /// Could the packet have come then?
@@ -193,6 +197,7 @@ impl Way {
         &self,
         seen: &[Seen],
         wall: Option<ArrivalTime>,
+        clocks: &Clocks,
     ) -> Result<(), Refusal> {
         let stamps = seen.iter().filter_map(Seen::stamp).filter(|(_, stamp)| stamp.is_synchronised);
         let is_strange = |(_, stamp): (DeviceId, Stamp)| {
@@ -201,7 +206,8 @@ impl Way {
                 age_ns > AGE_MAX_NS && STAMP_MODULUS_NS - age_ns > CLOCKS_APART_MAX_NS
             })
         };
-        let mut legs = (0..seen.len()).map(|hop| self.leg(hop, seen)).chain([self.chain(seen)]);
+        let legs = (0..seen.len()).map(|hop| self.leg(hop, seen, clocks));
+        let mut legs = legs.chain([self.chain(seen, clocks)]);
         if stamps.into_iter().any(is_strange) || legs.any(|leg| leg == Between::OutsideBounds) {
             return Err(Refusal::TimeOutsideBounds);
         }
@@ -209,11 +215,12 @@ impl Way {
     }
 }
 
-fn between(from: Option<&Seen>, to: Option<&Seen>) -> Between {
+fn between(from: Option<&Seen>, to: Option<&Seen>, clocks: &Clocks) -> Between {
     let stamps = from.and_then(Seen::stamp).zip(to.and_then(Seen::stamp));
     let Some(((from, start), (to, end))) = stamps else { return Between::Unknown };
     let is_one_clock = from == to;
-    if !(is_one_clock || start.is_synchronised && end.is_synchronised) {
+    let is_shared = || clocks.get(&from).is_some_and(|clock| clocks.get(&to) == Some(clock));
+    if !(is_one_clock || start.is_synchronised && end.is_synchronised || is_shared()) {
         return Between::Unknown;
     }
     match end.time.since(start.time) {

@@ -182,6 +182,8 @@ async fn tell(
 ) -> Result<(), String> {
     let (links, capacity) = match &event {
         NodeEvent::Hello(hello) => {
+            let clock = Some(hello.clock).filter(|clock| *clock != 0);
+            fleet.telemetry.note_clock(&news.node, clock);
             (Some(links::interfaces(hello.links.clone())?), Some(hello.capacity()))
         }
         _ => (None, None),

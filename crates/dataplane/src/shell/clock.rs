@@ -1,6 +1,7 @@
 //! The clock that all processes of a machine share, by what it is known again, and the time of day. Knows
 //! the kernel; refuses to know what is timed.
 
+use catena_model::check::clock_identity;
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -28,18 +29,12 @@ fn real() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Tells that clock from those of other machines, of other starts of this one, and of time namespaces
-/// (`time_namespaces(7)`); none: it cannot be known.
+/// Tells that clock from others; none: it cannot be known.
 pub(super) fn identity(proc: &Path) -> Option<u64> {
     let boot = std::fs::read_to_string(proc.join("sys/kernel/random/boot_id")).ok()?;
-    let digits: String = boot.chars().filter(char::is_ascii_hexdigit).collect();
-    let (high, low) = digits.split_at_checked(16)?;
-    let number = |digits| u64::from_str_radix(digits, 16).ok();
-    let namespace = match std::fs::read_link(proc.join("self/ns/time")) {
-        Ok(link) => link.to_string_lossy().chars().filter(char::is_ascii_digit).collect(),
-        Err(_) => String::from("0"),
-    };
-    Some(number(high)? ^ number(low)? ^ namespace.parse::<u64>().ok()?)
+    let namespace = std::fs::read_link(proc.join("self/ns/time")).ok();
+    let namespace = namespace.map(|link| link.to_string_lossy().into_owned());
+    clock_identity(&boot, namespace.as_deref())
 }
 
 #[cfg(test)]

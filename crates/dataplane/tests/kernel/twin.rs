@@ -18,6 +18,7 @@ use catena_fastpath::{
 use catena_io::Offload;
 use catena_model::kernel::Declined;
 use catena_model::program::{PROXY_MAC, PortRole};
+use catena_model::sojourn_time::SojournTime;
 use catena_model::{DropReason, NodeCounters};
 use catena_wire::ethernet::ethertype_is;
 use catena_wire::frame::FrameView;
@@ -412,7 +413,7 @@ impl Twin {
         is_sent.then(|| Sent { port: egress.name.clone(), bytes, offload: *offload })
     }
 
-    /// Both have counted the same.
+    /// Both have counted the same. Whom each times differs: an engine beside the kernel sees fewer.
     pub(crate) fn compare_counters(&mut self) {
         self.beside.engine.settle_kernel_path();
         let slices = |engine: &Engine| engine.slice_counters(None, usize::MAX);
@@ -420,6 +421,10 @@ impl Twin {
         let (mut alone, mut beside) = (self.alone.engine.counters(), self.beside.engine.counters());
         if self.kind.is_watched {
             [&mut alone, &mut beside].into_iter().for_each(watch::forget_sizes);
+        }
+        for side in [&mut alone, &mut beside] {
+            let hops = side.chains.iter_mut().flat_map(|chain| &mut chain.hops);
+            hops.for_each(|hop| hop.sojourn_time = SojournTime::default());
         }
         let lines = |counters: &NodeCounters| {
             let NodeCounters { ports, tunnels, tunnels_transmitted, chains, .. } = counters;

@@ -146,6 +146,30 @@ fn a_delay_between_nodes_is_none_unless_both_clocks_are_synchronised() {
 }
 
 #[test]
+fn stamps_by_a_clock_that_two_nodes_share_are_compared_and_by_two_clocks_are_not() {
+    let legs = |clocks: &[(u16, u64)]| {
+        let (mut observer, mut world) = (observer(), World::new(3));
+        let clocks = clocks.iter().map(|(device, clock)| (DeviceId(*device), *clock));
+        observer.know_clocks(clocks.collect());
+        for _ in 0..100 {
+            let mut report = world.sampled(FLOW).unwrap();
+            for hop in WRITING {
+                record(&mut report, hop).arrival.as_mut().unwrap().is_synchronised = false;
+            }
+            tell(&mut observer, &world, &report).unwrap();
+        }
+        let known = later(&mut observer, &world);
+        let legs = known.hops.iter().map(|hop| !hop.leg.is_empty());
+        (legs.collect::<Vec<_>>(), !known.chain.is_empty())
+    };
+    assert_eq!(legs(&[]), (vec![false; 5], false));
+    let (between, whole) = legs(&[(10, 7), (20, 7), (30, 8)]);
+    assert_eq!((between, whole), (vec![true, false, false, false, false], false));
+    let (between, whole) = legs(&[(10, 7), (20, 7), (30, 7), (END.0, 7)]);
+    assert_eq!((between, whole), (vec![true, true, false, true, false], true));
+}
+
+#[test]
 fn clocks_that_say_they_agree_and_do_not_cost_the_window() {
     let (mut observer, mut world) = (observer(), World::new(4));
     tell_many(&mut observer, &mut world, 100);

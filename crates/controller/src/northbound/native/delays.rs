@@ -145,7 +145,7 @@ fn why_none(telemetry: &Telemetry, figures: &PathFigures) -> &'static str {
     } else if figures.taken.reports == 0 {
         "no packet of it was told of yet"
     } else {
-        "no second is over yet in which the clocks of both ends said that they are synchronised"
+        "no second is over yet in which both ends stamped packets by one clock, or said that theirs are synchronised"
     }
 }
 

@@ -45,6 +45,11 @@ impl TelemetryBoard {
         self.connections.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    /// A node said by which clock it stamps packets; none: it does not know.
+    pub(crate) fn note_clock(&self, node: &NodeName, clock: Option<u64>) {
+        self.lock().note_clock(node, clock);
+    }
+
     /// A node tells by a connection.
     pub(crate) fn tell(&self, node: &NodeName, connection: u64, told: &PathEnds) {
         self.lock().note_lost(node, told.lost.unwrap_or_default());

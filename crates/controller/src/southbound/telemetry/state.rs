@@ -85,6 +85,8 @@ pub(super) struct State {
     paths: BTreeMap<PathId, Known>,
     /// The nodes of those that are watched.
     devices: BTreeMap<NodeName, DeviceId>,
+    /// By which clocks nodes stamp packets.
+    clocks: BTreeMap<NodeName, u64>,
     tellers: BTreeMap<NodeName, Teller>,
 }
 
@@ -94,6 +96,7 @@ impl State {
             observer: Observer::new(Limits::default()),
             paths: BTreeMap::new(),
             devices: BTreeMap::new(),
+            clocks: BTreeMap::new(),
             tellers: BTreeMap::new(),
         }
     }
@@ -136,6 +139,24 @@ impl State {
         let watched = self.paths.values().filter_map(|known| known.planned.as_ref().ok());
         let nodes = watched.flat_map(|planned| &planned.nodes);
         self.devices = nodes.map(|(device, node)| (node.clone(), *device)).collect();
+        self.tell_clocks();
+    }
+
+    /// A node said by which clock it stamps packets; none: it does not know.
+    pub(super) fn note_clock(&mut self, node: &NodeName, clock: Option<u64>) {
+        match clock {
+            Some(clock) => self.clocks.insert(node.clone(), clock),
+            None => self.clocks.remove(node),
+        };
+        self.tell_clocks();
+    }
+
+    fn tell_clocks(&mut self) {
+        let clock = |(node, device): (&NodeName, &DeviceId)| {
+            Some((*device, self.clocks.get(node).copied()?))
+        };
+        let clocks = self.devices.iter().filter_map(clock).collect();
+        self.observer.know_clocks(clocks);
     }
 
     fn watch(&mut self, id: PathId, mut known: Known, now_ns: u64) {
@@ -162,6 +183,7 @@ impl State {
     /// Forgets what a node told that is on no path.
     pub(super) fn forget_node(&mut self, node: &NodeName) {
         self.tellers.remove(node);
+        self.clocks.remove(node);
     }
 
     /// A node told what it left out.

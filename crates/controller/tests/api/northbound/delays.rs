@@ -33,8 +33,13 @@ struct World {
 
 impl World {
     fn new(data: &Path) -> Self {
+        Self::with_clock(data, 0)
+    }
+
+    /// The same where all nodes stamp by one clock.
+    fn with_clock(data: &Path, clock: u64) -> Self {
         let place = |host: u8| (format!("2001:db8::{host}"), format!("5f00:0:{host}::/48"));
-        let state = |host| State { segments: place(host), ..State::default() };
+        let state = |host| State { segments: place(host), clock, ..State::default() };
         let house = House::start_with(data, LONG, state);
         let telemetry = json!({"encapsulation": "srv6", "telemetry": {"mirror": 1}});
         let (status, report) = change(&house.controller, "web", &telemetry);
@@ -200,6 +205,19 @@ fn what_packets_tell_at_their_end_are_figures_with_source_samples_and_error() {
         assert!((told * 1e9 - ns as f64).abs() <= ns as f64 / 64.0, "{line}: {told}");
     }
     assert_eq!(value(&metrics, "catena_telemetry_reports_total{node=\"host2\"}"), "450");
+}
+
+#[test]
+fn nodes_of_one_machine_tell_how_long_a_chain_takes() {
+    let data = tempfile::tempdir().unwrap();
+    let mut world = World::with_clock(data.path(), 0xc10c);
+    world.honest(50);
+    let told = eventually("the chain's delay", || {
+        let told = world.path_told();
+        (told["whole"]["delays"][0]["samples"] == 50).then_some(told)
+    });
+    assert!(is_about(&told["whole"]["delays"][0]["p50"]["ns"], LEG_NS), "{told}");
+    assert!(is_about(&told["hops"][0]["leg"][0]["p99"]["ns"], LEG_NS), "{told}");
 }
 
 /// What a metric says.

@@ -72,6 +72,8 @@ pub struct State {
     pub links: Vec<String>,
     /// Its address and its locator in the IPv6 underlay, as it says when it comes; empty: it has none.
     pub segments: (String, String),
+    /// By which clock it stamps packets; 0: it does not say.
+    pub clock: u64,
     /// What it says that it has for instances.
     pub capacity: Capacity,
     /// The flows that it was answered for.
@@ -167,6 +169,7 @@ impl FakeAgent {
         let mut first = hello(node, &state.agent, place, state.role, told, state.told);
         if let Some(from_agent::Message::Hello(hello)) = &mut first.message {
             (hello.segment_address, hello.locator) = state.segments.clone();
+            hello.clock = state.clock;
         }
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
