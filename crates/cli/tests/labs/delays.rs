@@ -1,5 +1,5 @@
-//! How long functions take, as engines measure it, of flows that the kernel repeats and of those that it does not: asked
-//! for as people do, while packets pass, none of which is lost for it.
+//! How long functions take, as engines measure it, of flows that the kernel repeats and of those that it does not:
+//! asked for as people do, while packets pass, none of which is lost for it.
 
 use crate::account;
 use crate::deaths::document;

@@ -1,12 +1,12 @@
 //! Which flows are let up for a moment, so that the engine sees how long packets are with functions. Knows when a flow
 //! is due; refuses to know how it is taken out and put in again.
 
-use super::KernelPath;
+use super::flows::{Flow, Flows};
 use catena_fastpath::FlowKey;
 use std::collections::HashMap;
 
 /// How often a flow into a function is let up, in nanoseconds.
-pub(super) const LOOK_EVERY_NS: u64 = 500_000_000;
+const LOOK_EVERY_NS: u64 = 500_000_000;
 
 /// Flows of more packets a second stay: so many would come up before the first of them is through that they would slow
 /// one another down for long.
@@ -16,11 +16,13 @@ const PER_SECOND_MAX: u64 = 10_000;
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     due_ns: HashMap<u32, u64>,
+    /// Flows that were let up, both ways of each.
+    pub(super) flows: u64,
 }
 
 impl Looks {
     /// Is a flow that comes out of this port to be let up now? One that is new waits: its first packets were seen.
-    pub(super) fn is_due(&mut self, egress: u32, now_ns: u64) -> bool {
+    fn is_due(&mut self, egress: u32, now_ns: u64) -> bool {
         let next_ns = now_ns.saturating_add(LOOK_EVERY_NS);
         let due_ns = self.due_ns.entry(egress).or_insert(next_ns);
         let is_due = *due_ns <= now_ns;
@@ -30,32 +32,28 @@ impl Looks {
         is_due
     }
 
-    /// Forgets ports whose flows have gone.
-    pub(super) fn forget_unused(&mut self, now_ns: u64) {
-        self.due_ns.retain(|_, due_ns| due_ns.saturating_add(LOOK_EVERY_NS) > now_ns);
-    }
-}
-
-impl KernelPath {
     /// The flows by which packets go into a function and come back from it, if their next ones are to pass the engine,
     /// which times them there. Each is put in again with the first that comes up, behind which the others wait.
-    pub(super) fn let_up(&mut self, key: &FlowKey, now_ns: u64) -> Vec<FlowKey> {
-        let Some(flow) = self.flows.get(key) else { return Vec::new() };
+    pub(super) fn let_up(&mut self, flow: &Flow, flows: &Flows, now_ns: u64) -> Vec<FlowKey> {
         let is_handed_over = flow.forwarded.is_none();
         let is_used = now_ns.saturating_sub(flow.seen_ns) < LOOK_EVERY_NS;
         let is_slow = is_slow(flow.passed, now_ns.saturating_sub(flow.installed_ns));
         // What a function rewrites is not known again.
         match flow.into.as_ref().map(|into| &into.keys[..]) {
             Some([known])
-                if is_handed_over
-                    && is_used
-                    && is_slow
-                    && self.looks.is_due(known.egress, now_ns) =>
+                if is_handed_over && is_used && is_slow && self.is_due(known.egress, now_ns) =>
             {
-                self.flows.of(known).to_vec()
+                let both = flows.of(known).to_vec();
+                self.flows += both.len() as u64;
+                both
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Forgets ports whose flows have gone.
+    pub(super) fn forget_unused(&mut self, now_ns: u64) {
+        self.due_ns.retain(|_, due_ns| due_ns.saturating_add(LOOK_EVERY_NS) > now_ns);
     }
 }
 

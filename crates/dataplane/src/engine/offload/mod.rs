@@ -385,29 +385,27 @@ impl KernelPath {
         let Some(Step { flows, is_last }) = self.rounds.step(now_ns, self.flows.len()) else {
             return self.rounds.next_ns();
         };
-        let (mut idle, mut let_up) = (Vec::new(), Vec::new());
+        let mut leaving = Vec::new();
         for key in self.flows.next_round(flows) {
             if !self.flows.read(&key, now_ns, &mut *self.kernel_tables) {
                 self.counters.evicted += 1;
-                idle.push(key);
+                leaving.push(key);
                 continue;
             }
             let Some(flow) = self.flows.get(&key) else { continue };
             if now_ns.saturating_sub(flow.seen_ns) > IDLE_NS {
                 self.counters.aged += 1;
-                idle.push(key);
+                leaving.push(key);
                 continue;
             }
+            leaving.extend(self.looks.let_up(flow, &self.flows, now_ns));
             let into = flow.into.as_ref().map(|into| into.keys.clone()).unwrap_or_default();
             for known in into {
                 self.flows.tell(&known, now_ns, with.proxy_flows, &mut *self.kernel_tables);
             }
             self.note_classified(&key, with);
-            let_up.extend(self.let_up(&key, now_ns));
         }
-        self.remove(&idle, with);
-        self.counters.let_up += let_up.len() as u64;
-        self.remove(&let_up, with);
+        self.remove(&leaving, with);
         if is_last {
             self.looks.forget_unused(now_ns);
             self.hand_over(with);

@@ -16,7 +16,7 @@ impl KernelPath {
         counters.flows_max = u64::from(self.kernel_tables.flows());
         let Losses { refused, copies_refused, strays } = self.kernel_tables.losses();
         (counters.refused, counters.copies_refused) = (refused, copies_refused);
-        counters.strays = strays;
+        (counters.strays, counters.let_up) = (strays, self.looks.flows);
         let slots: Vec<(Dependency, u32)> = self.guards.all().collect();
         for (dependency, slot) in slots {
             let stale = self.kernel_tables.stale(slot);
