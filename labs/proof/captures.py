@@ -130,6 +130,28 @@ def as_they_came(sights):
     return sights
 
 
+def whole_frames(path):
+    """[(time in ns, place, frame)] of a capture, each whole."""
+    data, order, unit = read(path)
+    record, at, found = struct.Struct(order + "IIII").unpack_from, 24, []
+    while at < len(data):
+        if at + 16 > len(data):
+            raise Unreadable(f"{path}: ends inside a packet header")
+        seconds, part, kept, length = record(data, at)
+        at += 16
+        if at + kept > len(data) or kept < length:
+            raise Unreadable(f"{path}: holds {kept} of {length} bytes of a packet")
+        found.append((seconds * 1_000_000_000 + part * unit, data[at:at + kept]))
+        at += kept
+    # The kernel gives a frame its place first, and its time some moments after (as_they_came).
+    latest, ordered = float("inf"), []
+    for index in range(len(found) - 1, -1, -1):
+        time, frame = found[index]
+        latest = min(latest, time)
+        ordered.append((time, (latest, index), frame))
+    return ordered[::-1]
+
+
 def read_pcap(path, whole=False):
     """Yields (time in seconds, frame bytes) of a classic pcap file; with `whole` none may be cut."""
     data, order, unit = read(path)

@@ -17,10 +17,10 @@ import sys
 from collections import Counter, namedtuple
 from decimal import ROUND_HALF_UP, Decimal
 
-from captures import Unreadable
+from captures import Unreadable, whole_frames
 from carriers import ETHERNET, Malformed, segmented as segmented_packet
 from records import is_segmented, read_header
-from telemetry_proof import frames, packet_end
+from telemetry_proof import packet_end
 
 HOPS = range(2, 17)
 
@@ -113,7 +113,7 @@ def measure(folders):
         with open(os.path.join(folder, "telemetry.json"), encoding="utf-8") as file:
             lab = json.load(file)
         for capture in lab["captures"]:
-            for _, _, frame in frames(os.path.join(folder, capture["pcap"])):
+            for _, _, frame in whole_frames(os.path.join(folder, capture["pcap"])):
                 header = read_header(frame) if is_segmented(frame) else None
                 carried = header and segmented_packet(frame)
                 if carried:

@@ -19,11 +19,11 @@ import sys
 from collections import defaultdict, namedtuple
 from ipaddress import IPv6Address
 
-from captures import IPV4, Unreadable, mac_bytes
+from captures import IPV4, Unreadable, mac_bytes, whole_frames
 from carriers import ETHERNET, Malformed, ROUTING, identity, segmented
 from records import (ARRIVAL_BITS, FIELDS, LATENCY_UNIT_NS, is_record, is_segmented, path_of, read_header,
                      read_record)
-from telemetry_proof import Sent, foreign_part, frames, packet_end, payload_of
+from telemetry_proof import Sent, foreign_part, packet_end, payload_of
 
 BEHAVIOURS = {1: "End", 20: "End.DT46", 21: "End.DX2"}  # of segment identifiers, as RFC 8986 numbers them
 LOCATOR_BYTES, IPV6_BYTES = 6, 40
@@ -42,7 +42,7 @@ def stops_of_tenants(lab, folder, sent):
                 if "pcap" not in interface:
                     continue
                 mac = mac_bytes(interface["mac"])
-                for time, _, frame in frames(os.path.join(folder, interface["pcap"])):
+                for time, _, frame in whole_frames(os.path.join(folder, interface["pcap"])):
                     who = identity(frame)
                     key = sent.key(who)
                     if key is not None and mac in (frame[:6], frame[6:12]):
@@ -52,7 +52,7 @@ def stops_of_tenants(lab, folder, sent):
 def stops_of_nodes(lab, folder, sent):
     """The same of all datagrams with records that came in at nodes from other nodes."""
     for capture in lab["captures"]:
-        for time, _, frame in frames(os.path.join(folder, capture["pcap"])):
+        for time, _, frame in whole_frames(os.path.join(folder, capture["pcap"])):
             header = read_header(frame) if is_segmented(frame) else None
             carried = header and segmented(frame)
             who = carried and identity(carried[1])

@@ -8,6 +8,8 @@ what passed the interfaces of functions and endpoints, and a JSON description:
     {"endpoints": {"S": {"customer": {"mac": "02:..", "pcap": "S.customer.pcap", "lost": 0}}},
      "functions": {"v1": {"customer": {...}}}, "hosts": {"S": "sw1", "v1": "sw1"},
      "captures": [{"node": "sw2", "interface": "data", "pcap": "sw2.data.pcap", "lost": 0}],
+     "routers": [{"node": "r1", "interface": "left", "pcap": "r1.left.pcap", "lost": 0}],
+     "crossings": {"sw1": {"sw2": [], "sw3": ["r1"]}},
      "devices": {"sw1": 1, "sw2": 2}, "addresses": {"sw1": "2001:db8::1", "sw2": "2001:db8::2"},
      "clock": [{"real": 1700000000000000000, "monotonic": 5000000000}],
      "streams": [{"name": "datagrams", "run": 0, "source": "S", "destination": "D", "port": 5001, "sent": 2000,
@@ -17,7 +19,8 @@ what passed the interfaces of functions and endpoints, and a JSON description:
 `devices` and `addresses` are the numbers and the addresses in the IPv6 underlay of nodes, as the controller tells them
 (GET /v1/nodes/{node}); of one whose number is null, records must have one that no other node has. `clock` has what two
 clocks of the machine said at one moment, once or more: captures are by the first, records by the second. `way`
-are the nodes that serve functions, in order; null: captures alone say which.
+are the nodes that serve functions, in order; null: captures alone say which. `crossings` has the plain routers that are
+passed from one node to another, and `routers` what came in there; without them there is none.
 
 A header is written by the first node of the way, or by the one before it, and goes on with each packet. The record of a
 node is seen where the packet comes in next, and that of the last node never: it takes the header off. Of each record
@@ -39,6 +42,8 @@ off by more than FINE_NS. What was off is told. Of each header
                leads to the last one
     altered    all but source, Segments Left, hop limit and the entry that was done with is what it was, lengths and
                records too
+    crossed    it went by the routers between two nodes and by no other, each of which took one from the hop limit, gave
+               the frame other addresses, and changed nothing else
     tag        says functions and colour, and nothing of what is pending or incomplete; no detection result
     mirror     each k-th packet of a flow is marked, by their numbers in it, and no other
     missing    it was seen where the packet went at all
@@ -57,13 +62,14 @@ from ipaddress import ip_address
 from statistics import median
 
 import captures
-from captures import IPV4, IPV6, Unreadable, Verdict, mac_bytes, read
+from captures import IPV4, IPV6, Unreadable, Verdict, mac_bytes, whole_frames
 from carriers import Malformed, ROUTING, identity, segmented
 from records import (ARRIVAL_BITS, COUNTER_BITS, FIELDS, FLAG_RECORDS, LATENCY_UNIT_NS, TAG_VERSION, is_record,
                      is_segmented, path_of, read_header, read_record)
+from routers import Crossings, Passage
 
-KINDS = ("device", "arrival", "latency", "counter", "queue", "unasked", "malformed", "steps", "altered", "tag",
-         "mirror", "missing", "left", "capture")
+KINDS = ("device", "arrival", "latency", "counter", "queue", "unasked", "malformed", "steps", "altered", "crossed",
+         "tag", "mirror", "missing", "left", "capture")
 TOLERANCE_NS, FINE_NS, RARE = 20_000_000, 50_000, 100
 CLOCK_TOLERANCE_NS = 1_000_000
 
@@ -71,31 +77,9 @@ CLOCK_TOLERANCE_NS = 1_000_000
 RECORD_NIBBLE, SEGMENTS_PREFIX = 1, b"\x5f\x00"
 
 # A packet with a header, where it came in. Places are those in the order of one capture, and of several by their time.
-Leg = namedtuple("Leg", "time place node hops header inner")
+Leg = namedtuple("Leg", "time place node hops header inner frame")
 # A datagram at an interface of an endpoint or a function.
 Sight = namedtuple("Sight", "time place node is_in hops")
-
-
-def frames(path):
-    """[(time in ns, place, frame)] of a capture, each whole."""
-    data, order, unit = read(path)
-    record, at, found = struct.Struct(order + "IIII").unpack_from, 24, []
-    while at < len(data):
-        if at + 16 > len(data):
-            raise Unreadable(f"{path}: ends inside a packet header")
-        seconds, part, kept, length = record(data, at)
-        at += 16
-        if at + kept > len(data) or kept < length:
-            raise Unreadable(f"{path}: holds {kept} of {length} bytes of a packet")
-        found.append((seconds * 1_000_000_000 + part * unit, data[at:at + kept]))
-        at += kept
-    # The kernel gives a frame its place first, and its time some moments after (captures.as_they_came).
-    latest, ordered = float("inf"), []
-    for index in range(len(found) - 1, -1, -1):
-        time, frame = found[index]
-        latest = min(latest, time)
-        ordered.append((time, (latest, index), frame))
-    return ordered[::-1]
 
 
 def packet_end(frame):
@@ -162,7 +146,7 @@ def read_tenants(lab, folder, sent, verdict):
                 if "pcap" not in interface:
                     continue
                 mac = mac_bytes(interface["mac"])
-                for time, place, frame in frames(os.path.join(folder, interface["pcap"])):
+                for time, place, frame in whole_frames(os.path.join(folder, interface["pcap"])):
                     found = foreign_part(frame)
                     if found:
                         verdict.complain("left", f"a frame at {node}/{network} has {found}")
@@ -190,13 +174,14 @@ def flow_of(header, inner):
 
 
 def read_legs(lab, folder, sent, verdict):
-    """{key: [Leg]}, and how many packets of each run came in without records."""
-    legs, plain = defaultdict(list), Counter()
-    for capture in lab["captures"]:
+    """{key: [Leg]}, how many packets of each run came in without records, and what passed routers."""
+    legs, plain, crossings = defaultdict(list), Counter(), Crossings(lab)
+    routers = lab.get("routers", [])
+    for is_router, capture in [(False, one) for one in lab["captures"]] + [(True, one) for one in routers]:
         where = f"{capture['node']}/{capture['interface']}"
         if capture.get("lost"):
             verdict.complain("capture", f"the capture at {where} lost {capture['lost']} packets")
-        for time, place, frame in frames(os.path.join(folder, capture["pcap"])):
+        for time, place, frame in whole_frames(os.path.join(folder, capture["pcap"])):
             if not is_segmented(frame):
                 continue
             try:
@@ -210,12 +195,14 @@ def read_legs(lab, folder, sent, verdict):
                 continue
             key = sent.key(who)
             if header is None:
-                plain.update([key[1]] if key else [])
+                plain.update([key[1]] if key and not is_router else [])
             elif key is None:
                 verdict.complain("malformed", f"a frame at {where} has records, and is no datagram of the streams")
+            elif is_router:
+                crossings.add(key, header.left, Passage(capture["node"], frame))
             else:
-                legs[key].append(Leg(time, place, capture["node"], who[3], header, carried[1]))
-    return legs, plain
+                legs[key].append(Leg(time, place, capture["node"], who[3], header, carried[1], frame))
+    return legs, plain, crossings
 
 
 def named(key):
@@ -386,6 +373,12 @@ class Judge:
                 text = f"came to {leg.node} from {before}, and its source is {leg.header.source.hex()}"
                 self.verdict.complain("steps", f"{named(walk.key)} {text}")
 
+    def crossed(self, walk, crossings):
+        nodes = [walk.ingress, *walk.nodes()[walk.first:]]
+        for before, leg in zip(nodes, walk.legs):
+            for fault in crossings.faults(walk.key, leg.header.left, (before, leg.node), leg.frame):
+                self.verdict.complain("crossed", f"{named(walk.key)} {fault}")
+
     def times_as_a_whole(self):
         for kind, outside in self.outside.items():
             off = sum(one > FINE_NS for one in outside)
@@ -422,7 +415,7 @@ def numbered(walks):
             for number, event in enumerate(sorted(of_flow, key=lambda event: event[0]), 1)}
 
 
-def judge_walks(walks, judge, sent):
+def judge_walks(walks, judge, sent, crossings):
     """Holds each walk's headers and records against captures; how many were all true."""
     numbers, proved, phases = numbered(walks), 0, {}
     for walk in sorted(walks, key=lambda walk: numbers.get((walk.key, None), 0)):
@@ -446,12 +439,15 @@ def judge_walks(walks, judge, sent):
             judge.verdict.complain("mirror", f"{named(walk.key)} {text}")
         judge.sources(walk)
         judge.unaltered(walk)
+        judge.crossed(walk, crossings)
         for leg in walk.legs:
             judge.tag(walk, leg, telemetry)
         for hop in range(walk.segments - 1):
             left = walk.legs[hop - walk.first].header.left if hop >= walk.first else None
             judge.record(walk, hop, numbers[walk.key, left], telemetry["fields"])
         proved += judge.verdict.total() == before
+    for key, text in crossings.rest():
+        judge.verdict.complain("crossed", f"{named(key)} {text}")
     return proved
 
 
@@ -464,9 +460,9 @@ def prove(lab, folder):
     verdict, sent = Verdict(), Sent(lab)
     judge = Judge(lab, verdict)
     sights = read_tenants(lab, folder, sent, verdict)
-    legs, plain = read_legs(lab, folder, sent, verdict)
+    legs, plain, crossings = read_legs(lab, folder, sent, verdict)
     walks = [Walk(key, own, sights[key], sent) for key, own in legs.items()]
-    proved = judge_walks(walks, judge, sent)
+    proved = judge_walks(walks, judge, sent, crossings)
     judge.numbers()
     judge.times_as_a_whole()
     for run, stream in sent.streams.items():
@@ -478,7 +474,8 @@ def prove(lab, folder):
             verdict.complain("missing", f"packets of '{stream['name']}' came in without records, {plain[run]} times")
     return {
         "ok": not verdict.counts, "packets": len(walks), "proved": proved,
-        "headers": sum(len(walk.legs) for walk in walks), "records": judge.records, "mirrored": judge.mirrored,
+        "headers": sum(len(walk.legs) for walk in walks), "passages": crossings.proved,
+        "records": judge.records, "mirrored": judge.mirrored,
         "devices": {node: sorted(found) for node, found in sorted(judge.seen.items())},
         "microseconds": {
             "tolerance": TOLERANCE_NS / 1_000, "fine": FINE_NS / 1_000,

@@ -202,8 +202,11 @@ def write_run(folder, events, telemetry=None, **told):
         write_pcap(os.path.join(folder, f"{node}.data.pcap"), at.get((node, "data"), []))
         lab["captures"].append({"node": node, "interface": "data", "pcap": f"{node}.data.pcap",
                                 "lost": told.get("lost_between", 0)})
+    for router in told.get("routers", ()):
+        write_pcap(os.path.join(folder, f"{router}.pcap"), at.get((router, "left"), []))
+        lab.setdefault("routers", []).append({"node": router, "interface": "left", "pcap": f"{router}.pcap", "lost": 0})
     lab["streams"][0].update({name: told[name] for name in ("way", "sent") if name in told})
-    lab.update({name: told[name] for name in ("devices", "clock") if name in told})
+    lab.update({name: told[name] for name in ("devices", "clock", "crossings") if name in told})
     path = os.path.join(folder, "telemetry.json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(lab, file)

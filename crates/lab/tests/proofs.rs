@@ -43,6 +43,7 @@ fn the_proof_of_routes_finds_every_made_up_fault() {
 #[test]
 fn the_proof_of_records_finds_every_made_up_fault() {
     run("test_telemetry_proof");
+    run("test_routers");
 }
 
 #[test]

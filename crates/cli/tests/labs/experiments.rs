@@ -489,6 +489,11 @@ fn what_nodes_write_of_packets_is_true_field_by_field_and_nothing_of_it_is_left(
     passes("srv6-int.yaml");
 }
 
+#[test]
+fn packets_over_segments_cross_a_plain_linux_router_and_what_nodes_write_of_them_is_true() {
+    passes("srv6-linux.yaml");
+}
+
 /// The same with a firewall inside a data plane.
 #[test]
 fn what_nodes_write_of_packets_is_true_where_a_function_is_inside_a_data_plane() {

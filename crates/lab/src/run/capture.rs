@@ -6,7 +6,7 @@ use super::telemetry::Moment;
 use super::tool::Process;
 use crate::error::{LabError, Result};
 use crate::up::RunningLab;
-use crate::vocabulary::{Claim, Lab};
+use crate::vocabulary::{Claim, Lab, Subnets};
 use crate::wiring::{DATA_INTERFACE, STRANGE_LINK};
 use catena_model::topology::NodeRole;
 use serde_json::{Map, Value, json};
@@ -67,6 +67,8 @@ pub(crate) struct Captured {
     pub(crate) interfaces: Map<String, Value>,
     /// Of what came in from other nodes: node, interface, file, and what speaks against it.
     pub(crate) between: Vec<Value>,
+    /// The same of what came in at routers on its way from node to node.
+    pub(crate) at_routers: Vec<Value>,
 }
 
 impl Captures {
@@ -157,14 +159,16 @@ impl Captures {
             began: self.began,
             interfaces: Map::new(),
             between: Vec::new(),
+            at_routers: Vec::new(),
         };
         for Capture { node, interface, is_between, program } in self.captures {
             let lost = lost_in(&program.interrupt()?);
             if is_between {
                 let pcap = pcap_name(&node, &interface);
-                captured.between.push(
-                    json!({"node": node, "interface": interface, "pcap": pcap, "lost": lost}),
-                );
+                let is_router = running.lab.routers.contains(&node);
+                let Captured { between, at_routers, .. } = &mut captured;
+                let all = if is_router { at_routers } else { between };
+                all.push(json!({"node": node, "interface": interface, "pcap": pcap, "lost": lost}));
                 continue;
             }
             let mut of_port = interface_of(running, &node, &interface, lost);
@@ -175,16 +179,28 @@ impl Captures {
     }
 }
 
-/// Where chains come in from other nodes, if that is captured: node, interface, and which frames are theirs.
+/// Where chains come in from other nodes, or at routers on the way, if that is captured: node, interface, and which
+/// frames are theirs.
 fn between(running: &RunningLab) -> impl Iterator<Item = (&str, &str, &'static str)> {
     let nodes = running.plan.nodes.iter().filter(|_| running.lab.captures_links);
-    nodes.flat_map(|node| {
+    let between_nodes = nodes.flat_map(|node| {
         let links = node.links.iter().filter(|link| *link != STRANGE_LINK);
         let links = links.map(|link| (node.name.as_str(), link.as_str(), SOURCE_ROUTES));
         let is_host = node.role == NodeRole::Host;
         let tunnels = is_host.then_some((node.name.as_str(), DATA_INTERFACE, TUNNELS));
         links.chain(tunnels)
-    })
+    });
+    between_nodes.chain(at_routers(&running.lab))
+}
+
+/// Where routers get what nodes send each other.
+fn at_routers(lab: &Lab) -> Vec<(&str, &str, &'static str)> {
+    let subnets = Subnets::of_lab(lab);
+    let routers = lab.routers.iter().filter(|_| lab.captures_links);
+    let joints = routers.flat_map(|router| {
+        subnets.joints(router).iter().map(move |joint| (router.as_str(), joint.bridge, TUNNELS))
+    });
+    joints.collect()
 }
 
 /// What is kept of what, in tcpdump's words.

@@ -25,10 +25,11 @@ const VERDICTS: &str = include_str!("../../../../labs/proof/verdict_proof.py");
 const ROUTES: &str = include_str!("../../../../labs/proof/route_proof.py");
 const TELEMETRY: &str = include_str!("../../../../labs/proof/telemetry_proof.py");
 /// What several of them share.
-const SHARED: [(&str, &str); 4] = [
+const SHARED: [(&str, &str); 5] = [
     ("captures.py", include_str!("../../../../labs/proof/captures.py")),
     ("carriers.py", include_str!("../../../../labs/proof/carriers.py")),
     ("records.py", include_str!("../../../../labs/proof/records.py")),
+    ("routers.py", include_str!("../../../../labs/proof/routers.py")),
     ("steering_proof.py", STEERING),
 ];
 

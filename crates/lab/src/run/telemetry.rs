@@ -7,7 +7,7 @@ use super::proof::{self, Question};
 use super::tool::TrafficResult;
 use crate::error::Result;
 use crate::up::RunningLab;
-use crate::vocabulary::{Lab, LabChain};
+use crate::vocabulary::{Lab, LabChain, Subnets};
 use catena_client::deploy::{ChainStep, Direction};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::Serialize;
@@ -59,6 +59,7 @@ pub(crate) fn ask(
     let told = json!({
         "captures": captured.between, "devices": devices, "addresses": addresses, "hosts": hosts(lab),
         "clock": [captured.began, Moment::now()], "streams": streams(lab, results),
+        "routers": captured.at_routers, "crossings": crossings(lab),
     });
     let Value::Object(told) = told else { return Ok(Value::Null) };
     proof::ask(Question::Telemetry, running, captured, told)
@@ -69,6 +70,17 @@ fn hosts(lab: &Lab) -> Map<String, Value> {
     let endpoints = lab.endpoints.iter().map(|(name, endpoint)| (name, endpoint.on.as_str()));
     let functions = lab.functions.iter().map(|(name, function)| (name, function.on.as_str()));
     endpoints.chain(functions).map(|(name, host)| (name.to_owned(), json!(host))).collect()
+}
+
+/// The routers that packets pass from one node to another, where there are any.
+fn crossings(lab: &Lab) -> Map<String, Value> {
+    let subnets = Subnets::of_lab(lab);
+    let from = |one: &str| {
+        let way = |other: &str| subnets.way(subnets.of_node(one), subnets.of_node(other));
+        let ways = lab.nodes().map(|other| (other.to_owned(), json!(way(other))));
+        (one.to_owned(), Value::Object(ways.collect()))
+    };
+    lab.nodes().filter(|_| !lab.routers.is_empty()).map(from).collect()
 }
 
 /// The datagrams of chains whose packets take records along to other nodes.

@@ -147,6 +147,7 @@ fn first_status(lab: &Lab, arguments: &InsideArguments) -> LabStatus {
     nodes.extend(lab.hosts.iter().map(|name| node(name, "host", None)));
     let switches = lab.bridges.iter().chain(&lab.switches);
     nodes.extend(switches.map(|name| node(name, "switch", None)));
+    nodes.extend(lab.routers.iter().map(|name| node(name, "router", None)));
     nodes.extend(lab.endpoints.iter().map(|(name, e)| node(name, "endpoint", Some(&e.on))));
     nodes.extend(lab.functions.iter().map(|(name, f)| node(name, "function", Some(&f.on))));
     LabStatus {
@@ -172,8 +173,12 @@ fn build(lab: &Lab, state: &LabState, api: OwnedFd) -> Result<()> {
     let namespaces = wiring::make(&plan, &named)?;
     state.change(|known| known.namespaces.clone_from(&namespaces));
     start_open_vswitches(&plan, &namespaces, state)?;
+    let routers = match lab.routers.len() {
+        0 => String::new(),
+        count => format!("{count} routers, "),
+    };
     let text = format!(
-        "{} hosts, {} switches, {} endpoints, {} functions, {} cables",
+        "{} hosts, {} switches, {routers}{} endpoints, {} functions, {} cables",
         lab.hosts.len(),
         lab.bridges.len() + lab.switches.len(),
         lab.endpoints.len(),

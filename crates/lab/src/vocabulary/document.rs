@@ -26,6 +26,7 @@ pub(crate) struct Document {
     pub(crate) extends: Option<PathBuf>,
     pub(crate) hosts: Ordered<Option<HostEntry>>,
     pub(crate) switches: SwitchesEntry,
+    pub(crate) routers: Ordered<Option<RouterEntry>>,
     pub(crate) underlay: Families,
     pub(crate) links: Vec<LinkEntry>,
     pub(crate) networks: Ordered<NetworkEntry>,
@@ -51,6 +52,12 @@ pub(crate) struct HostEntry {
     pub(crate) programs: Vec<ProgramEntry>,
     pub(crate) function_threads: Option<usize>,
     pub(crate) function_form: Option<Form>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RouterEntry {
+    pub(crate) runs: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

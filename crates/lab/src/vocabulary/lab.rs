@@ -52,6 +52,8 @@ pub struct Lab {
     pub switches: Vec<String>,
     /// Those of them at which headers may end, and which write the next ones.
     pub edges: Vec<String>,
+    /// Plain machines with Linux that route between parts of it, and run nothing of ours.
+    pub routers: Vec<String>,
     /// What is plugged into the data network.
     pub links: Vec<Link>,
     /// Cables from node to node, whose interfaces are the links of these nodes.

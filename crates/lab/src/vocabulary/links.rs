@@ -5,6 +5,7 @@ use super::document::{Document, LinkEntry};
 use super::error::Fault;
 use super::lab::{Equipment, Link, LinkEnd, Network, NodeCable};
 use super::ordered::Ordered;
+use super::routers;
 use super::topology::Topology;
 use super::validate::{INTERFACE_NAME_BYTES_MAX, MTU_BYTES_MAX, MTU_BYTES_MIN, unknown};
 use catena_model::limits::TENANT_MTU_BYTES;
@@ -41,6 +42,7 @@ pub(crate) fn understand(
     let said = document.links.iter().enumerate();
     let said =
         said.map(|(index, entry)| read(topology, index, entry)).collect::<Result<Vec<_>, _>>()?;
+    said.iter().try_for_each(|link| routers::check_link(topology, &link.key, link.ends))?;
     let is_bridge = |end: &str| topology.bridges.iter().any(|bridge| bridge == end);
     let (of_data, of_nodes): (Vec<Said<'_>>, Vec<Said<'_>>) =
         said.into_iter().partition(|link| link.ends.iter().any(|end| is_bridge(end)));
@@ -66,6 +68,7 @@ pub(crate) fn understand(
         links.extend(topology.nodes().map(plug));
     }
     check_data_network(topology, &links)?;
+    routers::check(topology, &bridges, &links)?;
     let cables = cables(&of_nodes, &links, room)?;
     for switch in &topology.switches {
         if !cables.iter().flat_map(|cable| &cable.ends).any(|end| end.node == *switch) {
@@ -105,7 +108,8 @@ fn read<'d>(topology: &Topology, index: usize, entry: &'d LinkEntry) -> Result<S
         Fault::new(&key, format!("'{between}' is no link"), "write it host1-ovs01")
     })?;
     let ends = [left.trim(), right.trim()];
-    let known = || topology.nodes().chain(topology.bridges.iter().map(String::as_str));
+    let plain = || topology.bridges.iter().chain(&topology.routers).map(String::as_str);
+    let known = || topology.nodes().chain(plain());
     if let Some(end) = ends.iter().find(|end| !known().any(|name| name == **end)) {
         return Err(unknown(&key, "host or switch", end, known()));
     }

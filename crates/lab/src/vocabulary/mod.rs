@@ -13,6 +13,7 @@ mod links;
 mod load;
 mod ordered;
 mod programs;
+mod routers;
 mod rule_sets;
 mod switches;
 mod threads;
@@ -37,6 +38,7 @@ pub use lab::{
 };
 pub use ordered::Ordered;
 pub use programs::{Call, CommandLine, Expectation, Program, Sign};
+pub(crate) use routers::Subnets;
 pub use rule_sets::RuleSet;
 pub use threads::FunctionThreads;
 pub use units::{BitRate, Seconds};

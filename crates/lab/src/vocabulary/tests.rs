@@ -5,6 +5,7 @@ use catena_model::resource::Encapsulation;
 use std::path::PathBuf;
 
 mod functions;
+mod routers;
 mod rule_sets;
 mod telemetry;
 

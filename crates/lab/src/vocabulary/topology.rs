@@ -1,9 +1,10 @@
-//! The names of a lab: hosts, switches, plain switches, and that none is given twice. Refuses to know how they
+//! The names of a lab: hosts, switches, plain switches, routers, and that none is given twice. Refuses to know how they
 //! are plugged together (see `links`).
 
 use super::document::Document;
 use super::error::Fault;
 use super::links::DATA_BRIDGE;
+use super::routers;
 use super::validate::{INTERFACE_NAME_BYTES_MAX, unknown};
 
 /// Most hosts of a lab, and most switches; each gets an address of a /24.
@@ -18,6 +19,8 @@ pub(crate) struct Topology {
     pub(crate) edges: Vec<String>,
     /// Plain switches that the file names.
     pub(crate) bridges: Vec<String>,
+    /// Plain machines that route between them.
+    pub(crate) routers: Vec<String>,
 }
 
 impl Topology {
@@ -36,6 +39,7 @@ impl Topology {
             hosts: document.hosts.names().map(str::to_owned).collect(),
             switches: document.switches.names(true),
             bridges: document.switches.names(false),
+            routers: routers::names(document)?,
         };
         if topology.hosts.is_empty() {
             let advice = "declare at least one: hosts: {host1: {}}";
@@ -55,6 +59,7 @@ impl Topology {
         let sections = [
             ("hosts", names_of(&self.hosts)),
             ("switches", [names_of(&self.switches), names_of(&self.bridges)].concat()),
+            ("routers", names_of(&self.routers)),
             ("endpoints", document.endpoints.names().collect()),
             ("functions", document.functions.names().collect()),
         ];
@@ -70,7 +75,7 @@ impl Topology {
                 plain_name(name, &key)?;
                 if seen.contains(&name) {
                     let advice = format!(
-                        "give every host, switch, endpoint and function its own name; {taken}"
+                        "give every host, switch, router, endpoint and function its own name; {taken}"
                     );
                     return Err(Fault::new(key, format!("the name '{name}' is taken"), advice));
                 }

@@ -34,7 +34,7 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
     gateways(&networks, &endpoints)?;
     routes(&networks, &endpoints, &bundled)?;
     let Cabling { bridges, links, cables } = links::understand(document, &topology, &networks)?;
-    let Topology { hosts, switches, edges, .. } = topology;
+    let Topology { hosts, switches, edges, routers, .. } = topology;
     let mut lab = Lab {
         file: file.to_path_buf(),
         title: document.title.clone().unwrap_or_else(|| name.clone()),
@@ -45,6 +45,7 @@ pub(crate) fn lab_of(loaded: &Loaded, file: &Path) -> Result<Lab, Fault> {
         bridges,
         switches,
         edges,
+        routers,
         links,
         cables,
         networks,

@@ -20,6 +20,8 @@ pub(crate) const CONTROLLER_NUMBER: u8 = 254;
 pub(crate) const HOST_NUMBER_FIRST: u8 = 1;
 /// The same of the first switch that reads source routes: behind the last host that a lab may have.
 pub(crate) const SWITCH_NUMBER_FIRST: u8 = 101;
+/// The same of the first router: behind the last switch.
+pub(crate) const ROUTER_NUMBER_FIRST: u8 = 201;
 /// First number of endpoints in a tenant network; the gateway has 1.
 const ENDPOINT_NUMBER_FIRST: u32 = 10;
 /// First number of functions in a tenant network.
@@ -29,6 +31,12 @@ const GATEWAY_NUMBER: u32 = 1;
 /// A hardware address, locally administered (IEEE 802 clause 8.4).
 pub(crate) type Mac = [u8; 6];
 
+/// A subnet of the data network, counted from 0; the management network is behind the first.
+pub(crate) fn data_network(subnet: usize) -> Ipv4Addr {
+    let [a, b, c, d] = DATA_NETWORK.octets();
+    Ipv4Addr::new(a, b, if subnet == 0 { c } else { low_byte(subnet).saturating_add(1) }, d)
+}
+
 /// Address of a node in an underlay network.
 pub(crate) fn underlay(network: Ipv4Addr, number: u8) -> Ipv4Net {
     let [a, b, c, _] = network.octets();
@@ -36,9 +44,17 @@ pub(crate) fn underlay(network: Ipv4Addr, number: u8) -> Ipv4Net {
     Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, number), UNDERLAY_PREFIX_BITS)
 }
 
-/// The place of a node in the IPv6 underlay (RFC 3849, RFC 9602).
-pub(crate) fn segments(number: u8) -> Option<SegmentPlace> {
-    let address = Ipv6Addr::new(0x2001, 0xdb8, 0x30, 0, 0, 0, 0, number.into());
+/// Address of a node in a subnet of the IPv6 underlay (RFC 3849).
+pub(crate) fn underlay6(subnet: usize, number: u8) -> Ipv6Net {
+    let address =
+        Ipv6Addr::new(0x2001, 0xdb8, 0x30, low_byte(subnet).into(), 0, 0, 0, number.into());
+    // So is one of 64.
+    Ipv6Net::new_assert(address, SEGMENT_PREFIX_BITS)
+}
+
+/// The place of a node in a subnet of the IPv6 underlay (RFC 9602).
+pub(crate) fn segments(subnet: usize, number: u8) -> Option<SegmentPlace> {
+    let address = underlay6(subnet, number).addr();
     let locator = Locator::new([0x5f, 0, 0, 0, 0, number]).ok()?;
     Some(SegmentPlace { address, locator })
 }

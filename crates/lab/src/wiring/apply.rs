@@ -9,7 +9,7 @@ use crate::error::LabError;
 use catena_kernel::namespace::NetNamespace;
 use catena_kernel::netlink::{IpFamily, Netlink};
 use catena_kernel::{KernelError, Result, sysctl};
-use catena_model::program::{Locator, SegmentPlace};
+use catena_model::program::Locator;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -53,6 +53,11 @@ async fn apply(plan: &WiringPlan, make: MakeNamespace<'_>) -> Result<Namespaces>
     wiring.set_all(&plan.interface_settings)?;
     for place in &plan.segment_places {
         wiring.place_segments(place).await?;
+    }
+    for route in &plan.routes {
+        let door = wiring.door(&route.namespace)?;
+        let to = (route.to.addr(), route.to.prefix_len());
+        door.add_route(to, Some(route.gateway), &route.interface, None).await?;
     }
     for route in &plan.policy_routes {
         wiring.add_policy_route(route).await?;
@@ -144,7 +149,7 @@ impl Wiring {
         let door = self.door(&place.namespace)?;
         let own = place.own.address.into();
         door.add_address(DATA_INTERFACE, own, SEGMENT_PREFIX_BITS).await?;
-        for SegmentPlace { address, locator } in &place.others {
+        for (locator, address) in &place.others {
             let to = (locator.address().into(), Locator::BITS);
             door.add_route(to, Some((*address).into()), DATA_INTERFACE, None).await?;
         }

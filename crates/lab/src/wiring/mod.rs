@@ -4,6 +4,7 @@
 mod address;
 mod apply;
 mod plan;
+mod routers;
 mod strange;
 
 pub(crate) use apply::{Namespaces, make};

@@ -8,13 +8,14 @@ use super::address::{
     self, CONTROLLER_NUMBER, DATA_NETWORK, HOST_NUMBER_FIRST, MANAGEMENT_NETWORK, Mac,
     SWITCH_NUMBER_FIRST,
 };
+use super::routers::{self, Route};
 use super::strange;
-use crate::vocabulary::{Equipment, Families, FunctionThreads, Lab, LinkEnd};
-use catena_model::program::SegmentPlace;
+use crate::vocabulary::{Equipment, Families, FunctionThreads, Lab, LinkEnd, Subnets};
+use catena_model::program::{Locator, SegmentPlace};
 use catena_model::topology::NodeRole;
 use ipnet::IpNet;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Namespace of the management switch.
 pub(crate) const MANAGEMENT_SWITCH: &str = "mgmt";
@@ -50,6 +51,8 @@ pub(crate) struct WiringPlan {
     pub(crate) interface_settings: Vec<Setting>,
     /// Behind those: IPv6 is off before.
     pub(crate) segment_places: Vec<SegmentWiring>,
+    /// Into other subnets of the data network.
+    pub(crate) routes: Vec<Route>,
     pub(crate) policy_routes: Vec<PolicyRoute>,
     pub(crate) default_routes: Vec<DefaultRoute>,
     pub(crate) nodes: Vec<NodePlan>,
@@ -95,7 +98,8 @@ impl End {
 pub(crate) struct SegmentWiring {
     pub(crate) namespace: String,
     pub(crate) own: SegmentPlace,
-    pub(crate) others: Vec<SegmentPlace>,
+    /// Their locators, each with the address that leads there: theirs, or that of a router.
+    pub(crate) others: Vec<(Locator, Ipv6Addr)>,
 }
 
 /// What comes in by one interface leaves by another.
@@ -175,6 +179,7 @@ pub(crate) fn plan(lab: &Lab) -> Result<WiringPlan, NoRoom> {
     let mut plan = WiringPlan::default();
     plan.namespaces.extend([MANAGEMENT_SWITCH, CONTROLLER].map(str::to_owned));
     plan.namespaces.extend(lab.hosts.iter().chain(&lab.bridges).chain(&lab.switches).cloned());
+    plan.namespaces.extend(lab.routers.iter().cloned());
     plan.namespaces.extend(lab.endpoints.names().chain(lab.functions.names()).map(str::to_owned));
     plan.bridges.push(MANAGEMENT_SWITCH.to_owned());
     plan.bridges.extend(lab.bridges.iter().cloned());
@@ -210,6 +215,7 @@ impl WiringPlan {
         part.cables.retain(|cable| cable.ends.iter().all(|end| is_in(&end.namespace)));
         part.interface_settings.retain(|setting| is_in(&setting.namespace));
         part.segment_places.retain(|place| is_in(&place.namespace));
+        part.routes.retain(|route| is_in(&route.namespace));
         part.policy_routes.retain(|route| is_in(&route.namespace));
         part.default_routes.retain(|route| is_in(&route.namespace));
         part.nodes.retain(|node| is_in(&node.name));
@@ -218,7 +224,7 @@ impl WiringPlan {
     }
 
     /// Gives nodes their addresses in the IPv6 underlay, and the ways to the locators of the others.
-    fn place_in_ipv6(&mut self) {
+    fn place_in_ipv6(&mut self, lab: &Lab, subnets: &Subnets<'_>) {
         let places = self.nodes.iter().filter_map(|node| Some((&node.name, node.segments?)));
         let places: Vec<_> = places.collect();
         for (node, own) in &places {
@@ -233,10 +239,15 @@ impl WiringPlan {
                 setting("router_solicitations", "0"),
                 setting("disable_ipv6", "0"),
             ]);
+            let from = subnets.of_node(node);
+            let way = |(other, place): &(&String, SegmentPlace)| {
+                let gateway = routers::gateway6(lab, subnets, from, subnets.of_node(other));
+                (place.locator, gateway.unwrap_or(place.address))
+            };
             self.segment_places.push(SegmentWiring {
                 namespace: (*node).clone(),
                 own: *own,
-                others: places.iter().map(|(_, place)| *place).filter(|it| it != own).collect(),
+                others: places.iter().filter(|(_, it)| it != own).map(way).collect(),
             });
         }
     }
@@ -266,14 +277,16 @@ fn underlay(lab: &Lab, plan: &mut WiringPlan) {
     };
     plan.cables.push(management(CONTROLLER, CONTROLLER_NUMBER));
     let numbered: Vec<(&str, NodeRole, u8)> = numbered(lab).collect();
+    let subnets = Subnets::of_lab(lab);
     for (node, role, number) in &numbered {
+        let subnet = subnets.of_node(node);
         plan.quiet(node);
         plan.cables.push(management(node, *number));
         let has_segments = lab.underlay != Families::Ipv4;
-        let segments = address::segments(*number).filter(|_| has_segments);
+        let segments = address::segments(subnet, *number).filter(|_| has_segments);
         let data = match (lab.underlay, segments) {
             (Families::Ipv6, Some(SegmentPlace { address, .. })) => address.into(),
-            _ => address::underlay(DATA_NETWORK, *number).addr().into(),
+            _ => address::underlay(address::data_network(subnet), *number).addr().into(),
         };
         let cable = lab.links.iter().find(|link| link.left == *node || link.right == *node);
         let data_mtu = cable.map_or(MANAGEMENT_MTU_BYTES, |link| link.mtu);
@@ -290,15 +303,21 @@ fn underlay(lab: &Lab, plan: &mut WiringPlan) {
             function_threads: lab.function_threads.get(*node).copied(),
         });
     }
-    plan.place_in_ipv6();
+    plan.place_in_ipv6(lab, &subnets);
+    plan.settings.extend(routers::settings(lab));
+    plan.routes = routers::routes(lab, &subnets, plan, DATA_INTERFACE);
     for link in &lab.links {
         let node = numbered.iter().find(|(node, ..)| link.left == *node || link.right == *node);
         let ends = match node {
             Some((node, _, number)) => {
                 let switch = if *node == link.left { &link.right } else { &link.left };
-                [end(node, DATA_INTERFACE, DATA_NETWORK, *number), bridge_port(switch, node)]
+                let network = address::data_network(subnets.of_node(node));
+                [end(node, DATA_INTERFACE, network, *number), bridge_port(switch, node)]
             }
-            None => [bridge_port(&link.left, &link.right), bridge_port(&link.right, &link.left)],
+            None => [(&link.left, &link.right), (&link.right, &link.left)].map(|(one, other)| {
+                let of_router = routers::end(lab, &subnets, one, other);
+                of_router.unwrap_or_else(|| bridge_port(one, other))
+            }),
         };
         plan.cables.push(Cable { ends, mtu: link.mtu });
     }
@@ -310,6 +329,11 @@ fn underlay(lab: &Lab, plan: &mut WiringPlan) {
     }
     let strange = strange::ends(lab).map(|ends| (ends, MANAGEMENT_MTU_BYTES));
     plan.cables.extend(strange.map(|(ends, mtu)| Cable { ends, mtu }));
+    between_nodes(lab, plan);
+}
+
+/// Cables from node to node, with what stands in them.
+fn between_nodes(lab: &Lab, plan: &mut WiringPlan) {
     for (index, cable) in lab.cables.iter().enumerate() {
         let ends = cable.ends.each_ref();
         let ends = ends.map(|LinkEnd { node, interface }| End::of_link(node, interface));
@@ -513,6 +537,10 @@ impl fmt::Display for WiringPlan {
         for cable in &self.cables {
             let [left, right] = &cable.ends;
             writeln!(f, "cable {left} -- {right} mtu {}", cable.mtu)?;
+        }
+        for route in &self.routes {
+            let Route { namespace, to, gateway, interface } = route;
+            writeln!(f, "route {namespace} to {to} via {gateway} by {interface}")?;
         }
         for route in &self.policy_routes {
             let PolicyRoute { namespace, ingress, egress, table } = route;

@@ -108,6 +108,65 @@ fn equipment_in_a_cable_has_a_namespace_of_its_own_and_passes_what_its_ends_say(
 }
 
 #[test]
+fn hosts_behind_a_router_are_in_subnets_of_their_own_with_ways_to_all_places_of_others() {
+    let lab = Lab::read(&root().join("labs/srv6-linux.yaml"), false).unwrap();
+    let plan = plan(&lab).unwrap();
+    let told = plan.to_string();
+    for line in [
+        "namespace r1\n",
+        "set r1 net.ipv4.ip_forward=1\n",
+        "set r1 net.ipv6.conf.all.forwarding=1\n",
+        "set r1 net.ipv6.conf.default.seg6_enabled=1\n",
+        "cable sw2/data0 172.30.0.2/24 -- left/sw2 in bridge mtu 1500\n",
+        "cable sw3/data0 172.30.2.3/24 -- right/sw3 in bridge mtu 1500\n",
+        "cable r1/left 172.30.0.201/24 2001:db8:30::c9/64 -- left/r1 in bridge mtu 1500\n",
+        "cable r1/right 172.30.2.201/24 2001:db8:30:1::c9/64 -- right/r1 in bridge mtu 1500\n",
+        "route sw1 to 172.30.2.0/24 via 172.30.0.201 by data0\n",
+        "route sw3 to 2001:db8:30::/64 via 2001:db8:30:1::c9 by data0\n",
+        "route r1 to 5f00:0:2::/48 via 2001:db8:30::2 by left\n",
+        "route r1 to 5f00:0:4::/48 via 2001:db8:30:1::4 by right\n",
+    ] {
+        assert!(told.contains(line), "{line} in {told}");
+    }
+    assert_eq!(told.matches("\nroute r1 ").count(), 4, "{told}");
+    assert!(plan.nodes.iter().all(|node| node.name != "r1"), "no agent runs there");
+    let of_sw1 = plan.segment_places.iter().find(|place| place.namespace == "sw1").unwrap();
+    let gateways = of_sw1.others.iter().map(|(locator, by)| format!("{locator} {by}"));
+    let expected = [
+        "5f00:0:2::/48 2001:db8:30::2",
+        "5f00:0:3::/48 2001:db8:30::c9",
+        "5f00:0:4::/48 2001:db8:30::c9",
+    ];
+    assert_eq!(gateways.collect::<Vec<_>>(), expected);
+    let without = Lab::read(&root().join("labs/srv6-int.yaml"), false).unwrap();
+    let without = super::plan(&without).unwrap();
+    assert!(without.routes.is_empty(), "{without}");
+    let own = |place: &SegmentWiring| (place.own.locator, place.own.address);
+    let places: Vec<_> = without.segment_places.iter().map(own).collect();
+    for place in &without.segment_places {
+        let others: Vec<_> = places.iter().copied().filter(|it| *it != own(place)).collect();
+        assert_eq!(place.others, others);
+    }
+}
+
+#[test]
+fn a_router_that_joins_no_subnet_of_a_node_has_a_route_by_the_next_router() {
+    let text = "name: x\nhosts: {h1: {}, h2: {}}\nswitches: [a, b, c]\nunderlay: ipv6\n\
+                routers: {r1: {}, r2: {}}\nlinks: [h1-a, r1-a, r1-b, r2-b, r2-c, h2-c]\n";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.yaml");
+    std::fs::write(&file, text).unwrap();
+    let told = plan(&Lab::read(&file, false).unwrap()).unwrap().to_string();
+    let routes: Vec<&str> = told.lines().filter(|line| line.starts_with("route r1 ")).collect();
+    let expected = [
+        "route r1 to 2001:db8:30:2::/64 via 2001:db8:30:1::ca by b",
+        "route r1 to 5f00:0:1::/48 via 2001:db8:30::1 by a",
+        "route r1 to 5f00:0:2::/48 via 2001:db8:30:1::ca by b",
+    ];
+    assert_eq!(routes, expected);
+}
+
+#[test]
 fn a_network_without_room_is_named_with_the_remedy() {
     let text = "name: x\nhosts: {h: {}}\nnetworks: {n: {cidrs: [10.0.0.0/28]}}\n\
                 functions: {v: {on: h, networks: [n]}}\n";
