@@ -324,7 +324,8 @@ mod tests {
         // Of each paper another lab.
         let words = || demo.split([' ', ')', '"', '\n']);
         let labs: Vec<&str> = words().filter_map(|word| word.strip_prefix("next=")).collect();
-        let papers = ["openstack-testbed", "5g-slices", "source-route", "nfp-latency"];
+        let papers =
+            ["openstack-testbed", "5g-slices", "source-route", "nfp-latency", "srv6-int-load"];
         assert_eq!(labs, papers.map(|lab| format!("labs/{lab}.yaml")));
         let pages = last.split([' ', ')', '"']).filter(|word| word.starts_with("docs/"));
         for file in labs.into_iter().chain(pages) {

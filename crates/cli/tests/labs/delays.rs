@@ -48,8 +48,8 @@ fn check(house: &House) {
         assert!(quantiles[0] > 1_000 && quantiles[2] < 1_200_000_000, "{one}");
         let counts = ["samples", "timed", "drawn"].map(|name| number(&one, name));
         assert!(counts.is_sorted(), "{one}");
-        // What is drawn stands for as many as there are in the mean.
-        assert!(number(&one, "represented") <= number(&one, "delivered") * 3 / 2, "{one}");
+        // How well few samples stand for all is chance; `marks_stand_for_all_packets_…` has many.
+        assert!(number(&one, "represented") >= number(&one, "timed"), "{one}");
         assert_eq!(number(&one, "delivered"), u64::from(sent), "{one}");
     }
     let told = house.tell(&["chain", "show", "timed"]);
