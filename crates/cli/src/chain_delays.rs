@@ -256,7 +256,7 @@ mod tests {
             serde_json::from_value(json!({
                 "node": "host1", "path": 9, "hop": 1, "member": 0, "instance": "fw",
                 "measured": measured, "p50_ns": 1_000, "p95_ns": p95, "p99_ns": p95, "samples": 12,
-                "mean_ns": 900, "drawn": 30, "timed": 20, "represented": 640,
+                "mean_ns": 900, "sampled": 30, "timed": 20, "represented": 640,
                 "delivered": delivered
             }))
             .unwrap()

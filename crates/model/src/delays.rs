@@ -55,14 +55,14 @@ pub struct InstanceDelay {
     pub samples: u64,
     /// What packets took in the mean since the path came to the node, in nanoseconds; none: none was timed.
     pub mean_ns: Option<u64>,
-    /// Packets that were drawn to be timed since then. Those that did not come back, or not as they went, have no
+    /// Packets that were sampled since then. Those that did not come back, or not as they went, have no
     /// time.
-    pub drawn: u64,
+    pub sampled: u64,
     /// Of these have one.
     pub timed: u64,
-    /// So many packets these stand for, as they were drawn: in the mean as many as there were to draw from,
+    /// So many packets these stand for: in the mean as many as there were to sample from,
     pub represented: u64,
-    /// of so many that were given to it. Of what the kernel repeats few are drawn.
+    /// of so many that were given to it. Of what the kernel repeats few are sampled.
     pub delivered: u64,
 }
 

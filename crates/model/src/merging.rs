@@ -218,7 +218,7 @@ mod tests {
             generated: packets,
             service_time: ServiceTime { packets, ns: packets, counts: [(1, packets)].into() },
             sojourn_time: SojournTime {
-                marked: packets,
+                sampled: packets,
                 timed: packets,
                 packets,
                 ns: packets,

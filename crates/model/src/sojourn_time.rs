@@ -12,12 +12,12 @@ pub const RECENT_NS: u64 = 10_000_000_000;
 
 /// How long packets of one path were with an instance, from when a node gave them to it until they were back.
 ///
-/// Some are timed, drawn at random: the more seldom, the more there are. What is in rings and queues on both ways is
+/// Some are sampled, at random: the more seldom, the more there are. What is in rings and queues on both ways is
 /// in their time. Flows that the kernel repeats are not seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SojournTime {
-    /// Packets that were drawn.
-    pub marked: u64,
+    /// Packets that were sampled.
+    pub sampled: u64,
     /// Of these came back, and were known again by their bytes.
     pub timed: u64,
     /// So many packets these stand for.
@@ -35,7 +35,7 @@ impl SojournTime {
     /// Was nothing timed?
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.marked == 0
+        self.sampled == 0
     }
 
     /// What a packet took in the mean, in nanoseconds; none: none was timed.
@@ -54,7 +54,7 @@ impl SojournTime {
     /// Adds those of another worker. The numbers may be foreign: whatever they are, nobody stops over their sum.
     pub fn merge(&mut self, other: &Self) {
         let sums = [
-            (&mut self.marked, other.marked),
+            (&mut self.sampled, other.sampled),
             (&mut self.timed, other.timed),
             (&mut self.packets, other.packets),
             (&mut self.ns, other.ns),
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn of_two_workers_the_sums_are_told() {
         let time = |recent: &[(u64, u64)]| SojournTime {
-            marked: 3,
+            sampled: 3,
             timed: 2,
             packets: 100,
             ns: 20_000,
@@ -86,7 +86,7 @@ mod tests {
         };
         let mut all = time(&[(100, 98)]);
         all.merge(&time(&[(100, 1), (5_000, 1)]));
-        assert_eq!((all.marked, all.timed, all.recent_timed), (6, 4, 2));
+        assert_eq!((all.sampled, all.timed, all.recent_timed), (6, 4, 2));
         assert_eq!(all.mean_ns(), Some(200));
         let told = [50, 99, 100].map(|part| all.recent_quantile_ns(part));
         assert_eq!(told, [100, 100, 5_000].map(Some));

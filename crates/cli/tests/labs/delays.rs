@@ -58,7 +58,7 @@ fn check(house: &House, is_repeated: bool) {
         assert!(quantiles.is_sorted(), "{one}");
         // Through a veth pair, a kernel and another pair; a second is the longest that is timed.
         assert!(quantiles[0] > 1_000 && quantiles[2] < 1_200_000_000, "{one}");
-        let counts = ["samples", "timed", "drawn"].map(|name| number(&one, name));
+        let counts = ["samples", "timed", "sampled"].map(|name| number(&one, name));
         assert!(counts.is_sorted(), "{one}");
         // How well few samples stand for all is chance; `marks_stand_for_all_packets_…` has many.
         assert!(number(&one, "represented") >= number(&one, "timed"), "{one}");

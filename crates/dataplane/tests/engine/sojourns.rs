@@ -53,7 +53,7 @@ fn give_back(rig: &mut Rig, frames: Vec<Vec<u8>>) {
 /// Drawn, timed, stood for, and together.
 fn sums(rig: &Rig) -> [u64; 4] {
     let told = told(rig);
-    [told.marked, told.timed, told.packets, told.ns]
+    [told.sampled, told.timed, told.packets, told.ns]
 }
 
 #[test]
@@ -95,8 +95,8 @@ fn the_fast_path_times_what_the_reference_times() {
     });
     assert_eq!(with.0, without.0);
     assert!(with.1 > 1_000 && without.1 == 0, "{} and {}", with.1, without.1);
-    let SojournTime { marked, timed, packets, .. } = with.0;
-    assert_eq!(marked, timed);
+    let SojournTime { sampled, timed, packets, .. } = with.0;
+    assert_eq!(sampled, timed);
     assert!(packets.abs_diff(600) < 120, "{packets} of 600");
 }
 

@@ -119,7 +119,7 @@ fn delays() -> ChainDelays {
         "name": "web", "paths": [], "instances": [{
             "node": "host1", "path": 42, "hop": 0, "member": 0, "instance": "firewall-1",
             "measured": "sojourn", "p50_ns": 1_023, "p95_ns": 250_000, "p99_ns": null,
-            "samples": 12, "mean_ns": 900, "drawn": 30, "timed": 20, "represented": 640,
+            "samples": 12, "mean_ns": 900, "sampled": 30, "timed": 20, "represented": 640,
             "delivered": 1_000
         }]
     }))

@@ -42,7 +42,7 @@ fn of_hop(node: &NodeName, counted: &ChainCounters, hop: &HopCounters) -> Option
         p99_ns: sojourn.recent_quantile_ns(99),
         samples: sojourn.recent_timed,
         mean_ns: sojourn.mean_ns(),
-        drawn: sojourn.marked,
+        sampled: sojourn.sampled,
         timed: sojourn.timed,
         represented: sojourn.packets,
         delivered: hop.delivered.packets,
@@ -57,7 +57,7 @@ fn of_hop(node: &NodeName, counted: &ChainCounters, hop: &HopCounters) -> Option
         p99_ns: service.quantile_ns(99),
         samples: service.packets,
         mean_ns: service.mean_ns(),
-        drawn: service.packets,
+        sampled: service.packets,
         timed: service.packets,
         represented: service.packets,
         ..delay
@@ -106,7 +106,7 @@ mod tests {
     fn what_was_measured_is_told_with_what_it_stands_for_and_nothing_without() {
         let node = NodeName::new("host1").unwrap();
         let sojourn = json!({"sojourn_time": {
-            "marked": 12, "timed": 10, "packets": 400, "ns": 8_000_000, "recent_timed": 4,
+            "sampled": 12, "timed": 10, "packets": 400, "ns": 8_000_000, "recent_timed": 4,
             "recent": {"1000": 90, "9000": 9, "70000": 1}
         }});
         let told = of_path(&node, &counted(&sojourn));
@@ -116,7 +116,10 @@ mod tests {
         let quantiles = [told.p50_ns, told.p95_ns, told.p99_ns];
         assert_eq!(quantiles, [1_000, 9_000, 9_000].map(Some));
         assert_eq!((told.samples, told.mean_ns), (4, Some(20_000)));
-        assert_eq!((told.drawn, told.timed, told.represented, told.delivered), (12, 10, 400, 500));
+        assert_eq!(
+            (told.sampled, told.timed, told.represented, told.delivered),
+            (12, 10, 400, 500)
+        );
 
         let service =
             json!({"service_time": {"packets": 500, "ns": 50_000, "counts": {"111": 500}}});

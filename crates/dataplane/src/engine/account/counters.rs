@@ -277,9 +277,9 @@ impl Counters {
     }
 
     /// A packet that was given to an instance is timed.
-    pub(crate) fn marked(&mut self, path_ref: PathRef, local: u32) {
+    pub(crate) fn sampled(&mut self, path_ref: PathRef, local: u32) {
         if let Some(hop) = self.paths.hop(path_ref, local) {
-            hop.sojourns.marked += 1;
+            hop.sojourns.sampled += 1;
         }
     }
 

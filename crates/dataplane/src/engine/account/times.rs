@@ -38,7 +38,7 @@ pub(crate) struct Sojourn {
 /// How long packets were with a function outside.
 #[derive(Clone, Default)]
 pub(crate) struct SojournTimes {
-    pub(crate) marked: u64,
+    pub(crate) sampled: u64,
     timed: u64,
     packets: u64,
     ns: u64,
@@ -82,8 +82,8 @@ impl SojournTimes {
 
     /// `has_shares`: how many took how long of late is told as well, which is long.
     pub(super) fn export(&self, has_shares: bool, now_ns: u64) -> SojournTime {
-        let Self { marked, timed, packets, ns, .. } = *self;
-        let mut told = SojournTime { marked, timed, packets, ns, ..SojournTime::default() };
+        let Self { sampled, timed, packets, ns, .. } = *self;
+        let mut told = SojournTime { sampled, timed, packets, ns, ..SojournTime::default() };
         let gone = (now_ns / RECENT_NS).saturating_sub(self.period);
         let still = [gone < 2, gone < 1];
         for (recent, _) in self.recent.iter().zip(still).filter(|(_, is_recent)| *is_recent) {
@@ -111,12 +111,12 @@ mod tests {
 
     #[test]
     fn what_is_recent_is_of_this_period_and_the_one_before() {
-        let mut times = SojournTimes { marked: 4, ..SojournTimes::default() };
+        let mut times = SojournTimes { sampled: 4, ..SojournTimes::default() };
         times.note(ONE, 0);
         times.note(Sojourn { ns: 5_000, stands_for: 64 }, RECENT_NS);
         let told = |now_ns: u64| times.export(true, now_ns);
         let both = told(RECENT_NS * 2 - 1);
-        assert_eq!((both.marked, both.timed, both.packets), (4, 2, 65));
+        assert_eq!((both.sampled, both.timed, both.packets), (4, 2, 65));
         assert_eq!((both.ns, both.recent_timed), (100 + 64 * 5_000, 2));
         assert_eq!(both.recent.values().sum::<u64>(), 65);
         let last = told(RECENT_NS * 2);

@@ -314,7 +314,7 @@ impl Executor<'_, '_> {
         let telling = sojourns::telling(&work.view, work.buffer.bytes());
         let Context { now_ns, counters, .. } = &mut *self.context;
         if self.memory.mark(*now_ns, key, telling, packets) {
-            counters.marked(counters.path_ref(position), local);
+            counters.sampled(counters.path_ref(position), local);
         }
     }
 

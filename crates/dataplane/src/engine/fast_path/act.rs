@@ -182,7 +182,7 @@ fn leave(
         Ok(())
     });
     if let Some(local) = marked {
-        context.counters.marked(context.counters.path_ref(meta.position), local);
+        context.counters.sampled(context.counters.path_ref(meta.position), local);
     }
     match left {
         Ok(batch) => running.handed_out(batch, share.volume, &mut out.batches),

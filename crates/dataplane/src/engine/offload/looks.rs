@@ -12,6 +12,9 @@ const LOOK_EVERY_NS: u64 = 500_000_000;
 /// one another down for long.
 const PER_SECOND_MAX: u64 = 10_000;
 
+/// Ports are forgotten that were not asked about for so long: of many flows, each is looked after rarely.
+const FORGET_NS: u64 = 60_000_000_000;
+
 /// When the next one is due, by the serial of the port that its packets come out of.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
@@ -53,7 +56,7 @@ impl Looks {
 
     /// Forgets ports whose flows have gone.
     pub(super) fn forget_unused(&mut self, now_ns: u64) {
-        self.due_ns.retain(|_, due_ns| due_ns.saturating_add(LOOK_EVERY_NS) > now_ns);
+        self.due_ns.retain(|_, due_ns| due_ns.saturating_add(FORGET_NS) > now_ns);
     }
 }
 
@@ -81,7 +84,19 @@ mod tests {
         assert!(is_slow(0, 0) && !is_slow(1, 0));
         looks.forget_unused(10 * LOOK_EVERY_NS);
         assert_eq!(looks.due_ns.len(), 2);
-        looks.forget_unused(12 * LOOK_EVERY_NS);
+        looks.forget_unused(10 * LOOK_EVERY_NS + FORGET_NS);
         assert!(looks.due_ns.is_empty());
+    }
+
+    #[test]
+    fn a_port_whose_flow_is_looked_after_rarely_has_its_turn_all_the_same() {
+        let mut looks = Looks::default();
+        // 65,536 flows go round in 6.4 s.
+        let turns = (1..=10).filter(|turn| {
+            let now_ns = turn * 6_400_000_000;
+            looks.forget_unused(now_ns - 50_000_000);
+            looks.is_due(1, now_ns)
+        });
+        assert_eq!(turns.count(), 9);
     }
 }

@@ -180,7 +180,7 @@ impl ProxyFlows {
     fn free(&mut self, place: usize) {
         if let Some(Entry { holder, mut marks, .. }) = self.places[place].take() {
             if marks.is_some() {
-                self.sojourns.forget(&mut marks, None);
+                self.sojourns.forget(&mut marks);
             }
             self.tags[place / WAYS].0[place % WAYS] = 0;
             self.shares.give_back(holder);

@@ -13,6 +13,7 @@ use super::proxy_flows::{FLOW_INSIDE_NS, Visit};
 use crate::engine::account::times::Sojourn;
 use catena_wire::digest;
 use catena_wire::frame::FrameView;
+use std::num::NonZeroU16;
 
 /// Packets that are marked at a time.
 const MARKS_MAX: usize = 4_096;
@@ -28,7 +29,7 @@ const PER_FLOW_MAX: usize = 8;
 const LOOKS_MAX: u32 = 1_024;
 /// Bytes of a packet, from its IP header on, that tell it from others of its flow.
 const TELLING_BYTES: u32 = 96;
-/// Old marks that are looked for when one is wanted.
+/// Marks among which an old one is looked for when there is no room.
 const SEARCHED: usize = 16;
 
 /// When the next packet into a port is marked.
@@ -41,7 +42,7 @@ struct Sampler {
 
 /// The first of the marks of a flow; none: it has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct MarkRef(Option<std::num::NonZeroU16>);
+pub(crate) struct MarkRef(Option<NonZeroU16>);
 
 impl MarkRef {
     pub(crate) const NONE: Self = Self(None);
@@ -53,7 +54,7 @@ impl MarkRef {
 
     fn of(place: usize) -> Self {
         let number = u16::try_from(place + 1).ok();
-        Self(number.and_then(std::num::NonZeroU16::new))
+        Self(number.and_then(NonZeroU16::new))
     }
 
     fn place(self) -> Option<usize> {
@@ -182,8 +183,9 @@ impl Sojourns {
         .count()
     }
 
-    /// A flow one of whose marks is too old, when no more can be made: its place, and it must be asked to forget.
-    pub(crate) fn overdue(&mut self, now_ns: u64) -> Option<usize> {
+    /// The place of a flow that gives its marks up where no more can be made: one with an old one, else any, so that
+    /// who has most of them loses most.
+    pub(crate) fn who_gives_way(&mut self, now_ns: u64) -> Option<usize> {
         if !self.free.is_empty() || self.marks.len() < MARKS_MAX {
             return None;
         }
@@ -191,7 +193,9 @@ impl Sojourns {
         self.hand = (from + SEARCHED) % MARKS_MAX;
         let places = (from..from + SEARCHED).map(|place| place % MARKS_MAX);
         let mut marks = places.filter_map(|place| self.marks[place].as_ref());
-        marks.find(|mark| is_old(mark, now_ns)).map(|mark| mark.flow_place)
+        let first = marks.next()?;
+        let old = [first].into_iter().chain(marks).find(|mark| is_old(mark, now_ns));
+        Some(old.unwrap_or(first).flow_place)
     }
 
     /// A frame of a flow is back from a visit, with so many packets. Tells of each mark how long its packet was
@@ -213,13 +217,9 @@ impl Sojourns {
         self.retain(marks, ask, &mut tell);
     }
 
-    /// Forgets the marks of a flow; `older_than`: those alone that are too old then.
-    pub(crate) fn forget(&mut self, marks: &mut MarkRef, older_than: Option<u64>) {
-        let ask = |mark: &mut Mark| match older_than {
-            Some(now_ns) if !is_old(mark, now_ns) => Outcome::Waits,
-            _ => Outcome::Ended(None),
-        };
-        self.retain(marks, ask, &mut |_| {});
+    /// Forgets the marks of a flow.
+    pub(crate) fn forget(&mut self, marks: &mut MarkRef) {
+        self.retain(marks, |_| Outcome::Ended(None), &mut |_| {});
     }
 
     /// Asks about each mark of a flow, and takes out of its list those that have ended.

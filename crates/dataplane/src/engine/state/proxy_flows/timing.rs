@@ -13,13 +13,13 @@ impl ProxyFlows {
     }
 
     /// Times the last of the packets that were remembered of a flow, which are so many; `telling`: what it is known
-    /// by. False: there is no room.
+    /// by. False: the flow has as many as it may.
     #[cold]
     pub(crate) fn mark(&mut self, now_ns: u64, key: &Key, telling: u64, packets: u64) -> bool {
-        if let Some(place) = self.sojourns.overdue(now_ns)
+        if let Some(place) = self.sojourns.who_gives_way(now_ns)
             && let Some(other) = self.places.get_mut(place).and_then(Option::as_mut)
         {
-            self.sojourns.forget(&mut other.marks, Some(now_ns));
+            self.sojourns.forget(&mut other.marks);
         }
         let Some(Found(place)) = self.look_up(now_ns, key) else { return false };
         let inside = self.inside.count(key.record(self.seed));

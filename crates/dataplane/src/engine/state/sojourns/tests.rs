@@ -139,12 +139,18 @@ fn a_flow_has_few_marks_and_an_engine_not_many_and_old_ones_make_room() {
         *marks = sojourns.mark(0, who, (1, 0), *marks).unwrap_or(*marks);
     }
     assert_eq!(others.iter().filter(|marks| marks.is_some()).count(), MARKS_MAX - PER_FLOW_MAX);
-    assert_eq!(sojourns.overdue(FLOW_INSIDE_NS), None);
-    let overdue = (0..MARKS_MAX).find_map(|_| sojourns.overdue(FLOW_INSIDE_NS + 1)).unwrap();
-    let marks = if overdue == PLACE { &mut bench.marks } else { &mut others[overdue] };
-    sojourns.forget(marks, Some(FLOW_INSIDE_NS + 1));
-    assert!(!marks.is_some());
-    assert_eq!(sojourns.overdue(FLOW_INSIDE_NS + 1), None);
+    // While all are young, each look finds another who gives way; an old one goes first.
+    let young = sojourns.who_gives_way(FLOW_INSIDE_NS).unwrap();
+    let other = sojourns.who_gives_way(FLOW_INSIDE_NS).unwrap();
+    assert_ne!(young, other);
+    let old = SEARCHED * 2 + 5;
+    let flow = sojourns.marks[old].unwrap().flow_place;
+    sojourns.marks.iter_mut().flatten().for_each(|mark| mark.since_ns = FLOW_INSIDE_NS);
+    sojourns.marks[old].as_mut().unwrap().since_ns = 0;
+    assert_eq!(sojourns.who_gives_way(FLOW_INSIDE_NS + 1), Some(flow));
+    sojourns.forget(&mut others[flow]);
+    assert!(!others[flow].is_some());
+    assert_eq!(sojourns.who_gives_way(FLOW_INSIDE_NS + 1), None, "there is room");
 }
 
 #[test]
