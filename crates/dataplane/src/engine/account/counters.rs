@@ -276,6 +276,13 @@ impl Counters {
         }
     }
 
+    /// Packets that are given to an instance may be timed from now on.
+    pub(crate) fn make_room(&mut self, path_ref: PathRef, local: u32) {
+        if let Some(hop) = self.paths.hop(path_ref, local) {
+            hop.sojourns.make_room();
+        }
+    }
+
     /// A packet that was given to an instance is timed.
     pub(crate) fn sampled(&mut self, path_ref: PathRef, local: u32) {
         if let Some(hop) = self.paths.hop(path_ref, local) {

@@ -56,6 +56,11 @@ struct Recent {
 }
 
 impl SojournTimes {
+    /// Asks for all the memory it will need.
+    pub(crate) fn make_room(&mut self) {
+        self.recent.iter_mut().for_each(|recent| recent.each.make_room());
+    }
+
     /// One of those that are timed has come back.
     pub(crate) fn note(&mut self, sojourn: Sojourn, now_ns: u64) {
         let Sojourn { ns, stands_for } = sojourn;

@@ -307,14 +307,17 @@ impl Executor<'_, '_> {
 
     /// Times a packet that goes into the instance with this number, if it is due.
     fn mark(&mut self, work: &Work, key: &Key, (position, local): (PathPosition, u32)) {
+        let Context { now_ns, counters, .. } = &mut *self.context;
+        let path = counters.path_ref(position);
+        // Here already: each flow comes this way before it takes the fast path, where memory is never asked for.
+        counters.make_room(path, local);
         let packets = work.volume.packets;
         if !self.memory.is_due(key.egress, packets) {
             return;
         }
         let telling = sojourns::telling(&work.view, work.buffer.bytes());
-        let Context { now_ns, counters, .. } = &mut *self.context;
         if self.memory.mark(*now_ns, key, telling, packets) {
-            counters.sampled(counters.path_ref(position), local);
+            counters.sampled(path, local);
         }
     }
 

@@ -10,17 +10,25 @@ const BUCKETS: usize = STEPS * DOUBLINGS;
 /// Durations in nanoseconds, by buckets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Histogram {
-    /// Made by the first that is noted.
+    /// Made by the first that is noted, or before.
     counts: Option<Box<[u64; BUCKETS]>>,
 }
 
 impl Histogram {
     /// So many took so long.
     pub(crate) fn note(&mut self, ns: u64, times: u64) {
-        let counts = self.counts.get_or_insert_with(|| Box::new([0; BUCKETS]));
-        if let Some(count) = counts.get_mut(bucket(ns)) {
+        if let Some(count) = self.room().get_mut(bucket(ns)) {
             *count = count.saturating_add(times);
         }
+    }
+
+    /// Asks for its memory, so that noting asks for none.
+    pub(crate) fn make_room(&mut self) {
+        self.room();
+    }
+
+    fn room(&mut self) -> &mut [u64; BUCKETS] {
+        self.counts.get_or_insert_with(|| Box::new([0; BUCKETS]))
     }
 
     /// Forgets them, and keeps the room.

@@ -100,8 +100,9 @@ impl Sojourns {
         let fresh = Sampler { left: 1, one_in: 1, marked_ns: None };
         Self {
             samplers: Box::new([fresh; SAMPLERS]),
-            marks: Vec::new(),
-            free: Vec::new(),
+            // Of their full size at once: the engine asks for no memory while packets pass.
+            marks: Vec::with_capacity(MARKS_MAX),
+            free: Vec::with_capacity(MARKS_MAX),
             hand: 0,
             random: seed | 1,
         }
