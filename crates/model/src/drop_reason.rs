@@ -54,6 +54,7 @@ drop_reasons! {
     WrongRouteTag "wrong_route_tag" "The source route has another tag than the domain's key gives it, or none where its path asks for one.",
     MalformedSrv6 "malformed_srv6" "The IPv6 header or its segment routing header is cut short or contradicts itself.",
     ForeignSegment "foreign_segment" "The active segment is not one of this node's.",
+    SegmentFromPort "segment_from_port" "A port sent a packet to a segment of the domain's, which nodes alone may do (RFC 8754 section 5.1).",
     CongestionUntold "congestion_untold" "The packet met congestion on its way, and the one inside cannot say so (RFC 6040 section 4.2).",
     MalformedTunnel "malformed_tunnel" "A header inside a tunnel that slices look into is cut short or contradicts itself.",
     TunnelTooDeep "tunnel_too_deep" "More tunnels are in one another than slices look into.",

@@ -371,8 +371,10 @@ impl Encapsulation {
 
     /// Does it travel in IPv6 packets of its own, by the segments that stand in the packet?
     #[must_use]
+    #[inline]
     pub const fn is_segmented(self) -> bool {
-        matches!(self.capabilities().carriage, Carriage::Segments)
+        // Each packet asks: the table of what encapsulations can is not read for it.
+        matches!(self, Self::Srv6 | Self::Srv6Ethernet)
     }
 
     /// Have its headers a tag, by the key of the domain?
@@ -548,7 +550,9 @@ mod tests {
     #[test]
     fn segments_alone_have_room_for_records_and_are_eight_bytes_longer_with_them() {
         for one in Encapsulation::ALL {
-            assert_eq!(one.capabilities().takes_records, one.is_segmented(), "{one:?}");
+            let has_segments = matches!(one.capabilities().carriage, Carriage::Segments);
+            assert_eq!(one.is_segmented(), has_segments, "{one:?}");
+            assert_eq!(one.capabilities().takes_records, has_segments, "{one:?}");
         }
         for segments in 1..=16 {
             let bytes = srv6_int::encapsulation_bytes(segments);

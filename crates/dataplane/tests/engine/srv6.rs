@@ -165,6 +165,37 @@ fn what_no_segment_of_the_node_asks_for_is_refused_by_name() {
     assert_eq!(rig.take("v2.in").len(), 1);
 }
 
+/// RFC 8754 section 5.1: from outside, nothing reaches a segment of the domain.
+#[test]
+fn what_a_port_sends_to_a_segment_of_the_domain_ends_there() {
+    let (mut rig, good) = first(Encapsulation::Srv6, &[&["v2"], &["v4"]]);
+    let routed = good[ipv6::HEADER_BYTES..].to_vec();
+    let plain = packet_v6(&rig.town, CHAINED_PORT);
+    let to = |destination: Ipv6Addr| Spec { destination: destination.into(), ..plain.clone() };
+    for spec in [
+        to(sid(1, END, 0)),
+        to(sid(0, 77, 3)),
+        // An address that says nothing, of a node that the path never meets, and a header of segments behind it.
+        to(node_segments(2).locator.address()),
+        Spec { protocol: IpProtocol(43), payload: routed, ..to(sid(2, END_DT46, 1)) },
+    ] {
+        // Twice: the second time its flow would be known.
+        for from in ["S", "S"] {
+            rig.send(from, &spec.frame());
+            rig.assert_only_dropped(from, DropReason::SegmentFromPort);
+        }
+        assert!(rig.datagrams.is_empty());
+    }
+    // A function's own machine may no more.
+    rig.send("v1.out", &to(sid(1, END, 0)).frame());
+    rig.assert_only_dropped("v1.out", DropReason::SegmentFromPort);
+    // One bit beside the last locator is anybody's.
+    let mut beside = sid(2, END, 0).octets();
+    beside[5] ^= 0x40;
+    rig.send("S", &to(beside.into()).frame());
+    assert_eq!(rig.take("D").len(), 1);
+}
+
 #[test]
 fn a_header_that_came_off_before_the_last_segment_is_not_missed() {
     for by in BOTH {

@@ -83,7 +83,7 @@ const DROPS: [DropReason; 39] = [
 /// Those that no engine alone could have: what the kernel refuses is in `losses`; what rings cut or have
 /// no room for, and what sockets do not take, is counted in the tests of `catena-io`; what links bring is in
 /// `transit`, and what goes by segments, which the kernel does not repeat, in `engine/srv6`.
-const DROPS_OF_OTHERS: [DropReason; 22] = [
+const DROPS_OF_OTHERS: [DropReason; 23] = [
     DropReason::CongestionUntold,
     DropReason::ForeignDevice,
     DropReason::ForeignSegment,
@@ -101,6 +101,7 @@ const DROPS_OF_OTHERS: [DropReason; 22] = [
     DropReason::PuntShareFull,
     DropReason::RouteEnded,
     DropReason::RouteUnfit,
+    DropReason::SegmentFromPort,
     DropReason::SegmentsUnfit,
     DropReason::TruncatedByRing,
     DropReason::UnknownExit,

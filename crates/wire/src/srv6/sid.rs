@@ -38,6 +38,15 @@ impl Locator {
         }
     }
 
+    /// That of the node which an address would be of.
+    ///
+    /// # Errors
+    /// When no node may have it, as in [`Self::new`].
+    pub const fn of(address: Ipv6Addr) -> Result<Self, SidError> {
+        let [a, b, c, d, e, f, ..] = address.octets();
+        Self::new([a, b, c, d, e, f])
+    }
+
     /// The first address below it.
     #[must_use]
     pub fn address(self) -> Ipv6Addr {
@@ -123,8 +132,8 @@ impl Sid {
     /// # Errors
     /// When nobody has such a locator, or the argument is not zero.
     pub const fn read(address: Ipv6Addr) -> Result<Self, SidError> {
-        let [a, b, c, d, e, f, f0, f1, p0, p1, p2, p3, h0, h1, a0, a1] = address.octets();
-        let locator = match Locator::new([a, b, c, d, e, f]) {
+        let [_, _, _, _, _, _, f0, f1, p0, p1, p2, p3, h0, h1, a0, a1] = address.octets();
+        let locator = match Locator::of(address) {
             Ok(locator) => locator,
             Err(error) => return Err(error),
         };

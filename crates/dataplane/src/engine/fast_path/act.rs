@@ -168,22 +168,17 @@ fn leave(
     let OutPacket { buffer, meta, route, share } = packet_out;
     let (path, ttl, flow_hash) = (meta.header.path, meta.position.ttl(), meta.flow_hash);
     let FastPathContext { gso, pool, out, counters, proxy_flows, carried, .. } = context;
-    let counters = &**counters;
     let (tables, now_ns, epoch) = (context.tables, context.now_ns, context.epoch);
     let (position, store) = (meta.position, (&tables.positions, &**carried));
     let packet = PlainPacket { buffer, route, position, store, path, ttl, flow_hash, share };
-    let mut marked = None;
     let left = execute::leave(packet, action, gso, pool, out, |instance, memory, frame| {
-        let counted = (counters, &mut **proxy_flows);
-        let key = remember(meta, (instance, memory), counted, tables, (now_ns, epoch))?;
-        if proxy_flows.is_due(memory.serial, 1) && mark(&key, frame, now_ns, proxy_flows) {
-            marked = Some(instance.local);
+        let state = (&**counters, &mut **proxy_flows);
+        remember(meta, (instance, memory), state, tables, (now_ns, epoch))?;
+        if proxy_flows.is_due(memory.serial, 1) {
+            mark(meta, (instance, memory), frame, (counters, proxy_flows), now_ns);
         }
         Ok(())
     });
-    if let Some(local) = marked {
-        context.counters.sampled(context.counters.path_ref(meta.position), local);
-    }
     match left {
         Ok(batch) => running.handed_out(batch, share.volume, &mut out.batches),
         Err((buffer, reason)) => {
@@ -200,7 +195,7 @@ fn remember(
     (counters, proxy_flows): (&Counters, &mut ProxyFlows),
     tables: &Tables,
     (now_ns, epoch): (u64, Epoch),
-) -> Result<Key, DropReason> {
+) -> Result<(), DropReason> {
     let serial = counters.path_ref(meta.position).serial;
     let path = (PathId(meta.header.path), serial);
     let visit = execute::visit(instance, meta.position, path, tables, epoch);
@@ -208,17 +203,29 @@ fn remember(
         (Kind::Endpoint, Owner::Port { serial, .. }) => Payer::Port(serial),
         _ => Payer::Path(serial),
     };
-    let Memory { serial: egress, network, .. } = *memory;
-    let key = Key { egress, network, flow: meta.frame.flow(), user: meta.identity };
-    proxy_flows.remember_at(now_ns, (key, meta.likely), (visit, payer), 1)?;
-    Ok(key)
+    proxy_flows.remember_at(now_ns, (expected(meta, memory), meta.likely), (visit, payer), 1)
 }
 
-/// Times a packet that was just remembered; false: there is no room.
+/// As what it will come back.
+#[inline(always)]
+fn expected(meta: &PacketMeta, memory: &Memory) -> Key {
+    let Memory { serial: egress, network, .. } = *memory;
+    Key { egress, network, flow: meta.frame.flow(), user: meta.identity }
+}
+
+/// Times a packet that was just remembered, if there is room.
 #[cold]
-fn mark(key: &Key, frame: &[u8], now_ns: u64, proxy_flows: &mut ProxyFlows) -> bool {
-    let Ok(view) = parse::parse_frame(frame) else { return false };
-    proxy_flows.mark(now_ns, key, sojourns::telling(&view, frame), 1)
+fn mark(
+    meta: &PacketMeta,
+    (instance, memory): (&Instance, &Memory),
+    frame: &[u8],
+    (counters, proxy_flows): (&mut Counters, &mut ProxyFlows),
+    now_ns: u64,
+) {
+    let Ok(view) = parse::parse_frame(frame) else { return };
+    if proxy_flows.mark(now_ns, &expected(meta, memory), sojourns::telling(&view, frame), 1) {
+        counters.sampled(counters.path_ref(meta.position), instance.local);
+    }
 }
 
 /// Delivers a packet by MAC, or one whose path ends.

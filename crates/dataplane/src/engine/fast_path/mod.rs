@@ -169,10 +169,15 @@ impl FastPath {
                 let group = packets.as_slice();
                 self.look(&group[..group.len().min(GROUP)], &mut metas, context);
             }
-            let Some(packet) = packets.next() else { break };
-            let Some(meta) = metas.get(self.at) else { break };
+            let waiting = packets.as_slice().first().zip(metas.get(self.at));
+            // Where it lies: moved, it would be copied for being looked at.
+            let Some(holds) = waiting.map(|(packet, meta)| self.holds(packet, meta, context))
+            else {
+                break;
+            };
+            let Some((packet, meta)) = packets.next().zip(metas.get(self.at)) else { break };
             self.at += 1;
-            if self.holds(&packet, meta, context) {
+            if holds {
                 self.act(packet, meta, context);
                 self.running.pass();
             } else {

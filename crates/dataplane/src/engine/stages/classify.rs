@@ -118,6 +118,10 @@ fn classify_one(
         work.drop(DropReason::ForeignChainHeader);
         return;
     }
+    if work.view.flow.is_some_and(|flow| tables.is_segment(flow.destination)) {
+        work.drop(DropReason::SegmentFromPort);
+        return;
+    }
     if !proxy::may_be_own(work, tables.port(port)) {
         work.drop(DropReason::UndeclaredPort);
         return;

@@ -32,6 +32,7 @@ use catena_model::program::SegmentPlace;
 use catena_model::{BlueprintNumber, NodeName, PathId, SliceId};
 use catena_wire::flow::FlowKey;
 use catena_wire::scalar::Vni;
+use catena_wire::srv6::Locator;
 use classifier::Rules;
 use descent::Descent;
 use exits::Exits;
@@ -44,7 +45,7 @@ use pins::Pins;
 use port::PortTable;
 use slices::Scope;
 use slices::Slices;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
@@ -64,6 +65,8 @@ pub struct Tables {
     pub(crate) sources: Arc<HashMap<IpAddr, NodeIndex, ShortKeys>>,
     /// The same in the IPv6 underlay.
     pub(crate) segment_sources: Arc<HashMap<IpAddr, NodeIndex, ShortKeys>>,
+    /// Below which all segments of the domain are.
+    pub(crate) locators: Arc<BTreeSet<Locator>>,
     pub(crate) networks: Slab<NetworkTable>,
     pub(crate) vnis: Arc<HashMap<Vni, NetworkIndex, ShortKeys>>,
     pub(crate) ports: Slab<PortTable>,
@@ -136,6 +139,7 @@ impl Tables {
             nodes: Slab::default(),
             sources: Arc::default(),
             segment_sources: Arc::default(),
+            locators: Arc::default(),
             networks: Slab::default(),
             vnis: Arc::default(),
             ports: Slab::default(),
@@ -234,6 +238,16 @@ impl Tables {
     /// A node's place in the IPv6 underlay, if it has one.
     pub(crate) fn node_segments(&self, index: NodeIndex) -> Option<SegmentPlace> {
         self.nodes.get(index.0.into()).segments
+    }
+
+    /// Is it the address of a segment of the domain's?
+    pub(crate) fn is_segment(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V6(address) if !self.locators.is_empty() => {
+                Locator::of(address).is_ok_and(|locator| self.locators.contains(&locator))
+            }
+            _ => false,
+        }
     }
 
     #[inline]

@@ -74,7 +74,7 @@ impl Following<'_> {
         let sources = Arc::new(tunnels.filter_map(known).collect());
         let segment_sources = Arc::new(segments.filter_map(known).collect());
         let mut turned: BTreeSet<_> = edits.into_iter().map(|(name, ..)| name).collect();
-        turned.extend(placed.into_iter().map(|(name, ..)| name));
+        turned.extend(placed.iter().map(|(name, ..)| name.clone()));
         if turned.remove(own) {
             // All headers over segments come from there.
             let all = self.entries.paths.iter();
@@ -82,6 +82,12 @@ impl Following<'_> {
             self.turned.paths.extend(segmented.map(|(id, _)| *id));
         }
         (self.next.sources, self.next.segment_sources) = (sources, segment_sources);
+        if !placed.is_empty() {
+            let all = self.entries.locators.values().map(|entry| entry.place.locator);
+            self.next.locators = Arc::new(all.collect());
+            // What went to an address that is a segment now was decided before.
+            self.changed.is_all = true;
+        }
         for (id, path) in &self.entries.paths {
             let mut instances = path.hops.iter().flat_map(|hop| &hop.instances);
             if instances.any(|one| turned.contains(&one.node)) {
