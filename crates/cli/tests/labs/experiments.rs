@@ -499,3 +499,9 @@ fn packets_over_segments_cross_a_plain_linux_router_and_what_nodes_write_of_them
 fn what_nodes_write_of_packets_is_true_where_a_function_is_inside_a_data_plane() {
     passes("srv6-int-firewall.yaml");
 }
+
+/// Four chains at once over two servers, each with other fields; the load of one grows twice.
+#[test]
+fn all_chains_of_the_self_adaptive_test_bed_are_led_and_told_of_rightly_while_one_gets_more_load() {
+    passes("self-adaptive.yaml");
+}
