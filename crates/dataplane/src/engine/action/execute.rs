@@ -39,10 +39,7 @@ struct Plain<'h, F> {
     remember: F,
 }
 
-impl<F> Subject for Plain<'_, F>
-where
-    F: FnMut(&Instance, &Memory, &[u8]) -> Result<(), DropReason>,
-{
+impl<F: FnMut(&Instance, &Memory) -> Result<(), DropReason>> Subject for Plain<'_, F> {
     #[inline(always)]
     fn frame(&mut self) -> &mut [u8] {
         self.packet.buffer.bytes_mut()
@@ -84,7 +81,7 @@ where
 
     #[inline(always)]
     fn remember(&mut self, instance: &Instance, memory: &Memory) -> Result<(), DropReason> {
-        (self.remember)(instance, memory, self.packet.buffer.bytes())
+        (self.remember)(instance, memory)
     }
 }
 
@@ -100,7 +97,7 @@ pub(crate) fn leave(
     gso: &mut GsoBatcher,
     pool: &mut BufferPool,
     out: &mut Output,
-    remember: impl FnMut(&Instance, &Memory, &[u8]) -> Result<(), DropReason>,
+    remember: impl FnMut(&Instance, &Memory) -> Result<(), DropReason>,
 ) -> Result<u32, (Buffer, DropReason)> {
     let mut plain = Plain { packet, remember };
     if let Err(reason) = write(action, &mut plain, None) {

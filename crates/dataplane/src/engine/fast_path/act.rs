@@ -9,7 +9,7 @@ use super::packet_meta::{Kind, PacketMeta};
 use crate::engine::account::counters::{Counters, IS_COUNTING};
 use crate::engine::account::tx_batches::TxRef;
 use crate::engine::action::execute::{self, PlainPacket};
-use crate::engine::action::{Action, Instance, Memory};
+use crate::engine::action::{Action, ActionExit, Instance, Memory};
 use crate::engine::encap::{self, Header, HeaderSide};
 use crate::engine::packet::index::PortIndex;
 use crate::engine::packet::{Packet, parse};
@@ -171,16 +171,20 @@ fn leave(
     let (tables, now_ns, epoch) = (context.tables, context.now_ns, context.epoch);
     let (position, store) = (meta.position, (&tables.positions, &**carried));
     let packet = PlainPacket { buffer, route, position, store, path, ttl, flow_hash, share };
-    let left = execute::leave(packet, action, gso, pool, out, |instance, memory, frame| {
-        let state = (&**counters, &mut **proxy_flows);
-        remember(meta, (instance, memory), state, tables, (now_ns, epoch))?;
-        if proxy_flows.is_due(memory.serial, 1) {
-            mark(meta, (instance, memory), frame, (counters, proxy_flows), now_ns);
-        }
-        Ok(())
+    let counters = &**counters;
+    let left = execute::leave(packet, action, gso, pool, out, |instance, memory| {
+        let state = (counters, &mut **proxy_flows);
+        remember(meta, (instance, memory), state, tables, (now_ns, epoch))
     });
     match left {
-        Ok(batch) => running.handed_out(batch, share.volume, &mut out.batches),
+        Ok(batch) => {
+            running.handed_out(batch, share.volume, &mut out.batches);
+            if let Some(memory) = action.memory()
+                && proxy_flows.is_due(memory.serial, 1)
+            {
+                mark(meta, (action, &memory), context);
+            }
+        }
         Err((buffer, reason)) => {
             end(OutPacket { buffer, meta, route, share }, reason, running, context);
         }
@@ -213,17 +217,19 @@ fn expected(meta: &PacketMeta, memory: &Memory) -> Key {
     Key { egress, network, flow: meta.frame.flow(), user: meta.identity }
 }
 
-/// Times a packet that was just remembered, if there is room.
+/// Times a packet that was just remembered and is the last that was handed out, if there is room.
 #[cold]
 fn mark(
     meta: &PacketMeta,
-    (instance, memory): (&Instance, &Memory),
-    frame: &[u8],
-    (counters, proxy_flows): (&mut Counters, &mut ProxyFlows),
-    now_ns: u64,
+    (action, memory): (&Action, &Memory),
+    context: &mut FastPathContext<'_>,
 ) {
-    let Ok(view) = parse::parse_frame(frame) else { return };
-    if proxy_flows.mark(now_ns, &expected(meta, memory), sojourns::telling(&view, frame), 1) {
+    let FastPathContext { out, counters, proxy_flows, now_ns, .. } = context;
+    let ActionExit::Instance(instance) = &action.exit else { return };
+    let Some(bytes) = out.frames.last().map(|frame| frame.buffer.bytes()) else { return };
+    let Ok(view) = parse::parse_frame(bytes) else { return };
+    let key = expected(meta, memory);
+    if proxy_flows.mark(*now_ns, &key, sojourns::telling(&view, bytes), 1) {
         counters.sampled(counters.path_ref(meta.position), instance.local);
     }
 }
