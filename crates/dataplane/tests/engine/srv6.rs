@@ -2,7 +2,7 @@
 
 use crate::frames::Spec;
 use crate::rig::Rig;
-use crate::scene::{CHAINED_PORT, packet, packet_v6, with_chain};
+use crate::scene::{CHAINED_PORT, PLAIN_PORT, packet, packet_v6, with_chain};
 use crate::town::{node_segments, tunnel_end};
 use catena_dataplane::engine::TunnelKind;
 use catena_io::Offload;
@@ -188,11 +188,17 @@ fn what_a_port_sends_to_a_segment_of_the_domain_ends_there() {
     }
     // A function's own machine may no more.
     rig.send("v1.out", &to(sid(1, END, 0)).frame());
-    rig.assert_only_dropped("v1.out", DropReason::SegmentFromPort);
+    rig.assert_moved(&[
+        ("v1.out received", 1),
+        ("v1.out created by function", 1),
+        ("v1.out dropped segment_from_port", 1),
+    ]);
     // One bit beside the last locator is anybody's.
     let mut beside = sid(2, END, 0).octets();
     beside[5] ^= 0x40;
-    rig.send("S", &to(beside.into()).frame());
+    let unchained = packet_v6(&rig.town, PLAIN_PORT);
+    let beside = Spec { destination: Ipv6Addr::from(beside).into(), ..unchained };
+    rig.send("S", &beside.frame());
     assert_eq!(rig.take("D").len(), 1);
 }
 

@@ -118,7 +118,7 @@ fn classify_one(
         work.drop(DropReason::ForeignChainHeader);
         return;
     }
-    if work.view.flow.is_some_and(|flow| tables.is_segment(flow.destination)) {
+    if is_to_segment(work, tables) {
         work.drop(DropReason::SegmentFromPort);
         return;
     }
@@ -156,6 +156,11 @@ fn classify_one(
     send_in(work, port, (rule, position, flow), affinity, context);
 }
 
+/// Is it for a segment of the domain's, which nodes alone send to?
+fn is_to_segment(work: &Work, tables: &Tables) -> bool {
+    work.view.flow.is_some_and(|flow| tables.is_segment(flow.destination))
+}
+
 /// A function's own traffic: into the path of a chain that begins at its port, or on as ordinary
 /// traffic. What only passes as its own, an ICMP error of somebody else, begins nowhere.
 fn classify_own(
@@ -166,6 +171,10 @@ fn classify_own(
     context: &mut Context<'_>,
 ) {
     let tables = context.tables;
+    if is_to_segment(work, tables) {
+        work.drop(DropReason::SegmentFromPort);
+        return;
+    }
     let found = found.filter(|_| {
         proxy::has_own_source(work, tables.port(port))
             && !is_directed_broadcast(&work.view, tables.port(port).network, tables)
