@@ -95,7 +95,13 @@ fn single_legs(path: &PathRecord, outcome: &Blueprint, inventory: &Inventory) ->
         path.hops.iter().zip(0..).find(|(hop, _)| is_it(hop)).map(|(hop, place)| (place, &hop.name))
     };
     let (ledger, mut legs) = (&outcome.ledger, Legs::new());
-    for (port, send) in path.steps() {
+    let steps = path.steps();
+    // A header with records is as long at the last segment as at the first.
+    let kept = path.telemetry.as_ref().and_then(|_| {
+        let ports = steps.iter().map(|(port, _)| *port);
+        locators::segments_max(&path.hops, ports, true)
+    });
+    for (port, send) in steps {
         let Some((place, function)) = place(port) else { continue };
         for from in send.origins(inventory.nodes.keys()) {
             let carried = Carried { from, to: &send.to, port, by: path.encapsulation };
@@ -107,15 +113,15 @@ fn single_legs(path: &PathRecord, outcome: &Blueprint, inventory: &Inventory) ->
             }
             let underlay = inventory.nodes.get(from).map(|facts| facts.underlay.address);
             let is_ipv6 = underlay.is_some_and(|address| address.is_ipv6());
-            let segments = locators::segments_towards(&path.hops, port).unwrap_or(1);
+            let left = || locators::segments_towards(&path.hops, port).unwrap_or(1);
             let leg = ComparedLeg {
                 from: from.clone(),
                 to: send.to.clone(),
                 function: function.clone(),
-                added_bytes: match path.encapsulation.is_segmented() {
-                    true if path.telemetry.is_some() => path.encapsulation.recorded_bytes(segments),
-                    true => path.encapsulation.segmented_bytes(segments),
-                    false => path.encapsulation.added_bytes(&[], is_ipv6),
+                added_bytes: match (path.encapsulation.is_segmented(), kept) {
+                    (true, Some(segments)) => path.encapsulation.recorded_bytes(segments),
+                    (true, None) => path.encapsulation.segmented_bytes(left()),
+                    (false, _) => path.encapsulation.added_bytes(&[], is_ipv6),
                 },
                 ports: None,
                 is_written: true,

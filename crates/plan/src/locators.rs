@@ -131,12 +131,8 @@ pub(crate) fn check_lengths(
     let networks = ports.chain(entered).filter_map(|port| Some(intent.ports.get(&port)?.network));
     let networks = networks.chain([way.destination]).filter_map(|id| intent.networks.get(&id));
     let Some(network) = networks.max_by_key(|network| network.mtu) else { return Ok(()) };
-    // With telemetry the node that packets enter at is a hop of its own where it serves the first function.
-    let first = way.hops.iter().find(|hop| hop.kind == HopKind::Through);
-    let first = first.filter(|_| way.telemetry.is_some()).into_iter();
-    let first = first.flat_map(|hop| &hop.instances).map(|one| one.ingress);
-    let ports = sends.iter().map(|(port, _)| *port).chain(first);
-    let Some(segments) = ports.filter_map(|port| segments_towards(&way.hops, port)).max() else {
+    let ports = sends.iter().map(|(port, _)| *port);
+    let Some(segments) = segments_max(&way.hops, ports, way.telemetry.is_some()) else {
         return Ok(());
     };
     let nodes = way.hops.iter().flat_map(|hop| &hop.instances).map(|one| &one.node);
@@ -160,6 +156,20 @@ pub(crate) fn check_lengths(
         carries.saturating_sub(added),
         tenants + added
     ))
+}
+
+/// The most segments of a header of a way on which nodes send to the functions behind these ports. None: they send to
+/// none.
+pub(crate) fn segments_max(
+    hops: &[HopEntry],
+    ports: impl Iterator<Item = PortId>,
+    has_records: bool,
+) -> Option<usize> {
+    // With records the node that packets enter at is a hop of its own where it serves the first function.
+    let first = hops.iter().find(|hop| hop.kind == HopKind::Through);
+    let first = first.filter(|_| has_records).into_iter().flat_map(|hop| &hop.instances);
+    let ports = ports.chain(first.map(|one| one.ingress));
+    ports.filter_map(|port| segments_towards(hops, port)).max()
 }
 
 /// The most segments of a header to the function behind a port: of this node, and of those of the functions behind

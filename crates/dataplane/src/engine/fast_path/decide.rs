@@ -224,7 +224,7 @@ impl FastPath {
             return None;
         }
         match &action.exit {
-            ActionExit::Node { to, tunnel, .. } => {
+            ActionExit::Node { to, .. } => {
                 Self::ask_user(packet, meta, context)?;
                 let header = action.header_bytes();
                 let bytes = packet.buffer.len() - header_bytes + header;
@@ -232,10 +232,7 @@ impl FastPath {
                     meta.flow_hash = meta.chosen_by(meta.position, context.tables.choice_seed);
                 }
                 // What a tunnel brings must not go on from here.
-                Some(
-                    meta.kind != Kind::Tunnel
-                        && context.gso.fits((*tunnel, *to), bytes, context.tables),
-                )
+                Some(meta.kind != Kind::Tunnel && context.gso.fits(*to, bytes, context.tables))
             }
             ActionExit::Instance(instance) => {
                 match &action.rewrite {

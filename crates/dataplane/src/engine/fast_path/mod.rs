@@ -169,13 +169,11 @@ impl FastPath {
                 let group = packets.as_slice();
                 self.look(&group[..group.len().min(GROUP)], &mut metas, context);
             }
-            let waiting = packets.as_slice().first().zip(metas.get(self.at));
+            let Some(meta) = metas.get(self.at) else { break };
             // Where it lies: moved, it would be copied for being looked at.
-            let Some(holds) = waiting.map(|(packet, meta)| self.holds(packet, meta, context))
-            else {
-                break;
-            };
-            let Some((packet, meta)) = packets.next().zip(metas.get(self.at)) else { break };
+            let Some(packet) = packets.as_slice().first() else { break };
+            let holds = self.holds(packet, meta, context);
+            let Some(packet) = packets.next() else { break };
             self.at += 1;
             if holds {
                 self.act(packet, meta, context);

@@ -229,6 +229,19 @@ impl ProxyFlows {
             self.note_turn(key, is_same);
             return Ok(());
         }
+        self.remember_anew(now_ns, key, (visit, payer), packets)
+    }
+
+    /// The same for a flow that is not known, or was elsewhere. Apart, so that the commonest case is short enough to
+    /// be compiled into whoever asks.
+    #[cold]
+    fn remember_anew(
+        &mut self,
+        now_ns: u64,
+        key: Key,
+        (visit, payer): (Visit, Payer),
+        packets: u32,
+    ) -> Result<(), DropReason> {
         let entry = self.entry(now_ns, key, (visit, payer))?;
         let is_same = entry.visit.is_same(&visit);
         let before = if is_same { entry.untold } else { 0 };

@@ -82,12 +82,11 @@ impl Following<'_> {
             self.turned.paths.extend(segmented.map(|(id, _)| *id));
         }
         (self.next.sources, self.next.segment_sources) = (sources, segment_sources);
-        if !placed.is_empty() {
-            let all = self.entries.locators.values().map(|entry| entry.place.locator);
-            self.next.locators = Arc::new(all.collect());
-            // What went to an address that is a segment now was decided before.
-            self.changed.is_all = true;
-        }
+        let locators = self.entries.locators.values().map(|entry| entry.place.locator);
+        let locators: BTreeSet<_> = locators.collect();
+        // What went to an address that is a segment now was decided before; what ends there is never remembered.
+        self.changed.is_all |= !locators.is_subset(&self.next.locators);
+        self.next.locators = Arc::new(locators);
         for (id, path) in &self.entries.paths {
             let mut instances = path.hops.iter().flat_map(|hop| &hop.instances);
             if instances.any(|one| turned.contains(&one.node)) {

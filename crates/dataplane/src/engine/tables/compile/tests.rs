@@ -342,7 +342,8 @@ impl Told<'_> {
     }
 
     fn nodes_and_networks(&self, told: &mut BTreeMap<String, String>) {
-        let Tables { names, sources, segment_sources, vnis, .. } = self.0;
+        let Tables { names, sources, segment_sources, locators, vnis, .. } = self.0;
+        told.insert("locators".into(), format!("{locators:?}"));
         for index in names.nodes.values() {
             told.insert(
                 format!("node {}", self.node(*index)),
