@@ -47,8 +47,10 @@ struct Doomed {
 impl Doomed {
     fn start(folder: &Path, options: &[&str]) -> Self {
         let (variable, value) = new_mark();
-        let mut command = Command::new(CATENA);
-        command.args(["lab", "up"]).args(options).arg(folder.join(LAB));
+        // Who starts the tests in the background ignores interrupts, and so would the lab.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT", CATENA, "lab", "up"]).args(options);
+        command.arg(folder.join(LAB));
         command.env(variable, &value).current_dir(folder).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let starter = spawn_bound(command).expect("the binary starts");
