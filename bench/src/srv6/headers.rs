@@ -11,6 +11,8 @@ use std::net::Ipv6Addr;
 /// What nodes do whose segment is active (RFC 8986 section 10.2.2).
 const END: u16 = 1;
 const END_DT46: u16 = 20;
+/// Of the packets of the measurement, without their Ethernet header.
+const INNER_BYTES: usize = 64 - 14;
 
 fn sid(locator: Locator, function: u16, hop: u16) -> Ipv6Addr {
     Sid { locator, function, path: FIRST_PATH, hop }.address()
@@ -25,14 +27,16 @@ pub(super) fn at_first(takes_records: bool) -> Result<Vec<u8>, BenchError> {
 /// One by which the other was first, and this one is last.
 pub(super) fn at_last(takes_records: bool) -> Result<Vec<u8>, BenchError> {
     let (own, far) = (own_place()?.locator, place(FAR_SEGMENTS)?.locator);
-    let mut header = emit(&[sid(far, END, 0), sid(own, END_DT46, 1)], takes_records)?;
-    srv6::end(&mut header).map_err(|error| wrong("a header", &error))?;
-    Ok(header)
+    let mut packet = emit(&[sid(far, END, 0), sid(own, END_DT46, 1)], takes_records)?;
+    let length = packet.len();
+    // A step is one of whole packets.
+    packet.resize(length + INNER_BYTES, 0);
+    srv6::end(&mut packet).map_err(|error| wrong("a header", &error))?;
+    packet.truncate(length);
+    Ok(packet)
 }
 
 fn emit(way: &[Ipv6Addr], takes_records: bool) -> Result<Vec<u8>, BenchError> {
-    /// Of the packets of the measurement.
-    const INNER_BYTES: usize = 64 - 14;
     let front = Front { source: place(FAR_SEGMENTS)?.address, way, inner_bytes: INNER_BYTES };
     let mut room = [0; ROOM];
     let length = match takes_records {
