@@ -87,14 +87,16 @@ async fn create(
     lines: Vec<Line>,
 ) -> Result<Vec<Result<Uuid, ApiError>>, ApiError> {
     let (identity, overlap, quotas) = (identity.clone(), app.overlap, Arc::clone(&app.quotas));
+    let inventory = Arc::clone(&app.situation.borrow().inventory);
     let edit = move |draft: &mut Draft| {
         let mut made = Vec::with_capacity(lines.len());
         for (collection, given) in &lines {
             // What a line that fails has written already must not stay.
             let before = draft.clone();
             // A search for hosts at each line would take too long.
-            let (quotas, placing) = (&quotas, None);
-            let edit = &mut Edit { draft, identity: &identity, overlap, quotas, placing };
+            let (quotas, placing, inventory) = (&quotas, None, inventory.as_ref());
+            let identity = &identity;
+            let edit = &mut Edit { draft, identity, overlap, quotas, placing, inventory };
             let one = make(*collection, edit, given);
             if one.is_err() {
                 *draft = before;

@@ -18,6 +18,7 @@ use crate::reconcile::settle;
 use axum::http::StatusCode;
 use axum::response::Response;
 use catena_model::id::ChainId;
+use catena_plan::Inventory;
 use catena_store::Revision;
 use serde_json::json;
 use std::sync::Arc;
@@ -50,10 +51,10 @@ pub(super) async fn create(kind: &Kind, asked: Asked) -> Result<Response, ApiErr
     let collection = kind.collection;
     let given = judge(collection, Verb::Create, &call, &identity)?;
     let (editor, overlap, quotas) = (identity.clone(), app.overlap, Arc::clone(&app.quotas));
-    let placing = placing(&app, &identity);
+    let (placing, inventory) = (placing(&app, &identity), inventory(&app));
     let edit = move |draft: &mut Draft| {
-        let (quotas, placing) = (&quotas, placing.as_ref());
-        let edit = &mut Edit { draft, identity: &editor, overlap, quotas, placing };
+        let (quotas, placing, inventory) = (&quotas, placing.as_ref(), inventory.as_ref());
+        let edit = &mut Edit { draft, identity: &editor, overlap, quotas, placing, inventory };
         make(collection, edit, &given)
     };
     let (id, snapshot) = app.declared.change(edit).await?;
@@ -86,10 +87,10 @@ pub(super) async fn update(kind: &Kind, asked: Asked) -> Result<Response, ApiErr
     let given = judge(collection, Verb::Update, &call, &identity)?;
     let before = app.situation.borrow().blueprint.number;
     let (editor, overlap, quotas) = (identity.clone(), app.overlap, Arc::clone(&app.quotas));
-    let placing = placing(&app, &identity);
+    let (placing, inventory) = (placing(&app, &identity), inventory(&app));
     let edit = move |draft: &mut Draft| {
-        let (quotas, placing) = (&quotas, placing.as_ref());
-        let edit = &mut Edit { draft, identity: &editor, overlap, quotas, placing };
+        let (quotas, placing, inventory) = (&quotas, placing.as_ref(), inventory.as_ref());
+        let edit = &mut Edit { draft, identity: &editor, overlap, quotas, placing, inventory };
         collection.update(edit, id, &given)
     };
     let ((), snapshot) = app.declared.change(edit).await?;
@@ -107,12 +108,13 @@ pub(super) async fn update(kind: &Kind, asked: Asked) -> Result<Response, ApiErr
 pub(super) async fn delete(kind: &Kind, asked: Asked) -> Result<Response, ApiError> {
     let (id, collection) = (id_of(kind, &asked)?, kind.collection);
     let Asked { app, identity, .. } = asked;
-    let (overlap, quotas) = (app.overlap, Arc::clone(&app.quotas));
+    let (overlap, quotas, inventory) = (app.overlap, Arc::clone(&app.quotas), inventory(&app));
     let edit = move |draft: &mut Draft| {
         let chains =
             if collection.waits() { collection.chains(draft.intent(), id) } else { Vec::new() };
-        let quotas = &quotas;
-        let edit = &mut Edit { draft, identity: &identity, overlap, quotas, placing: None };
+        let (quotas, placing, inventory) = (&quotas, None, inventory.as_ref());
+        let identity = &identity;
+        let edit = &mut Edit { draft, identity, overlap, quotas, placing, inventory };
         collection.delete(edit, id)?;
         Ok::<_, ApiError>(chains)
     };
@@ -126,6 +128,10 @@ pub(super) async fn delete(kind: &Kind, asked: Asked) -> Result<Response, ApiErr
         settle::withdrawn(&mut situation, snapshot.revision, chain, deadline).await;
     }
     Ok(nothing())
+}
+
+fn inventory(app: &App) -> Arc<Inventory> {
+    Arc::clone(&app.situation.borrow().inventory)
 }
 
 /// For chains whose functions ask for hosts. In a draft these are chosen for all of it together.

@@ -17,7 +17,7 @@ use catena_model::id::{
 use catena_model::resource::{
     Chain, ChainGraph, ClassificationRule, Instance, Label, Network, Port, ServiceFunction, Subnet,
 };
-use catena_plan::{IndexedIntent, Resource};
+use catena_plan::{IndexedIntent, Inventory, Resource};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -120,6 +120,8 @@ pub(super) struct Edit<'a> {
     pub(super) quotas: &'a Quotas,
     /// None: hosts are chosen later, for all changes together.
     pub(super) placing: Option<&'a Placing>,
+    /// The nodes, and whose segments are where.
+    pub(super) inventory: &'a Inventory,
 }
 
 impl Edit<'_> {

@@ -9,8 +9,9 @@ use super::scope::{Edit, Labels, Scope, View};
 use super::{addresses, network, uses, values};
 use catena_model::ProjectId;
 use catena_model::id::{NetworkId, SubnetId};
+use catena_model::program::Locator;
 use catena_model::resource::{Port, Subnet};
-use catena_plan::IndexedIntent;
+use catena_plan::{IndexedIntent, Inventory};
 use ipnet::IpNet;
 use serde_json::{Value, json};
 use std::net::IpAddr;
@@ -78,6 +79,7 @@ impl Collection for Subnets {
             return Err(ApiError::conversion(message));
         }
         check_siblings(edit.draft.intent(), network, cidr)?;
+        check_segments(edit.inventory, cidr)?;
         let gateway = match given.text("gateway_ip").as_deref() {
             Some(DEFAULT_GATEWAY) => addresses::first_host(cidr),
             other => other.and_then(|text| text.parse().ok()),
@@ -126,6 +128,20 @@ fn check_siblings(intent: &IndexedIntent, network: NetworkId, cidr: IpNet) -> Re
     Err(ApiError::conversion(format!(
         "Requested subnet with cidr: {cidr} for network: {network} overlaps with another subnet: {}.",
         other.cidr
+    )))
+}
+
+/// No address of it is a node's segment: what a port sends to one is dropped where it comes in.
+fn check_segments(inventory: &Inventory, cidr: IpNet) -> Result<(), ApiError> {
+    let IpNet::V6(own) = cidr else { return Ok(()) };
+    let places = inventory.all().filter_map(|(.., facts)| facts.segments);
+    let mut locators = places.map(|place| place.locator);
+    let overlapping =
+        |locator: &Locator| locator.contains(own.network()) || own.contains(&locator.address());
+    let Some(locator) = locators.find(overlapping) else { return Ok(()) };
+    Err(ApiError::conversion(format!(
+        "Requested subnet with cidr: {cidr} overlaps with {locator}, which segments of the data network have \
+         (--locator of an agent): packets of ports to these addresses are dropped. Choose another cidr."
     )))
 }
 

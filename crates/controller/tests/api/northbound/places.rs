@@ -1,21 +1,35 @@
 //! Where nodes say that they are: what is of two nodes, or of none, opens no session.
 
 use crate::support::agent::{dial, enroll};
-use crate::support::{Controller, open};
+use crate::support::lab::id;
+use crate::support::{Controller, message, open};
 use catena_model::topology::NodeRole;
+use serde_json::json;
+use std::path::PathBuf;
 use std::time::Duration;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
-#[test]
-fn an_address_or_a_locator_of_another_node_is_refused_by_name() {
-    let data = tempfile::tempdir().unwrap();
-    let controller = Controller::start(open(data.path()));
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let certificates = ["host1", "host2"].map(|node| enroll(data.path(), node));
-    // The session's first word, and why it ends; none: it is taken.
-    let session = |number: usize, address: &str, locator: &str| -> Option<String> {
-        let node = ["host1", "host2"][number];
+/// A controller, and two nodes that tell it where they are.
+struct Nodes {
+    controller: Controller,
+    certificates: [PathBuf; 2],
+    runtime: Runtime,
+    _data: TempDir,
+}
+
+impl Nodes {
+    fn new() -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let controller = Controller::start(open(data.path()));
+        let certificates = ["host1", "host2"].map(|node| enroll(data.path(), node));
+        Self { controller, certificates, runtime: Runtime::new().unwrap(), _data: data }
+    }
+
+    /// The session's first word, and why it ends; none: it is taken.
+    fn session(&self, number: usize, address: &str, locator: &str) -> Option<String> {
         let mut first = catena_protocol::session::hello(
-            node,
+            ["host1", "host2"][number],
             "",
             (format!("192.0.2.{}", number + 1), 1_500),
             NodeRole::Host,
@@ -27,9 +41,9 @@ fn an_address_or_a_locator_of_another_node_is_refused_by_name() {
         {
             (hello.segment_address, hello.locator) = (address.into(), locator.into());
         }
-        let own = &certificates[number];
-        runtime.block_on(async {
-            let opened = dial(own, own, controller.southbound, first).await;
+        let own = &self.certificates[number];
+        self.runtime.block_on(async {
+            let opened = dial(own, own, self.controller.southbound, first).await;
             let Ok((_outgoing, mut incoming)) = opened else { return opened.err() };
             loop {
                 let told = tokio::time::timeout(Duration::from_millis(300), incoming.message());
@@ -41,7 +55,14 @@ fn an_address_or_a_locator_of_another_node_is_refused_by_name() {
                 }
             }
         })
-    };
+    }
+}
+
+#[test]
+fn an_address_or_a_locator_of_another_node_is_refused_by_name() {
+    let nodes = Nodes::new();
+    let session =
+        |number: usize, address: &str, locator: &str| nodes.session(number, address, locator);
     assert_eq!(session(0, "2001:db8::1", "5f00:0:1::/48"), None);
     for (address, locator, parts) in [
         ("2001:db8::1", "5f00:0:2::/48", ["the address 2001:db8::1 in the IPv6", "node 'host1'"]),
@@ -65,4 +86,43 @@ fn an_address_or_a_locator_of_another_node_is_refused_by_name() {
     // Who moves keeps what is its own alone.
     assert_eq!(session(0, "2001:db8::9", "5f00:0:9::/48"), None);
     assert_eq!(session(1, "2001:db8::1", "5f00:0:1::/48"), None);
+}
+
+#[test]
+fn a_network_has_no_address_that_is_a_segment_of_a_node() {
+    let nodes = Nodes::new();
+    let network = nodes.controller.create("/v2.0/networks", &json!({"name": "n"}));
+    let subnet = |cidr: &str| {
+        let given = json!({"network_id": id(&network), "cidr": cidr});
+        nodes.controller.post("/v2.0/subnets", &given)
+    };
+    // Nothing is a segment yet.
+    let (status, body) = subnet("5f00:0:1:7::/64");
+    assert_eq!(status, 201, "{body}");
+    assert_eq!(
+        nodes.controller.call("DELETE", &format!("/v2.0/subnets/{}", id(&body)), None).0,
+        204
+    );
+    // The node is known also when it is away again.
+    assert_eq!(nodes.session(0, "2001:db8::1", "5f00:0:1::/48"), None);
+    for cidr in ["5f00:0:1:7::/64", "5f00:0:1::/48", "5f00::/32", "::/0"] {
+        let (status, body) = subnet(cidr);
+        assert_eq!(status, 400, "{cidr}: {body}");
+        let told = message(&body);
+        for part in [cidr, "overlaps with 5f00:0:1::/48", "Choose another"] {
+            assert!(told.contains(part), "no '{part}' in '{told}'");
+        }
+    }
+    for cidr in ["5f00:0:2::/64", "5f00::/48", "10.0.0.0/24"] {
+        let (status, body) = subnet(cidr);
+        assert_eq!(status, 201, "{cidr}: {body}");
+    }
+    // One of many at once ends as one alone.
+    let line = json!({"subnet": {"network_id": id(&network), "cidr": "5f00:0:1:8::/64"}});
+    let (client, base) = nodes.controller.raw();
+    let asked =
+        client.post(format!("{base}/v1/bulk")).header("Content-Type", "application/x-ndjson");
+    let answer = asked.body(line.to_string()).send().unwrap();
+    let told = answer.text().unwrap();
+    assert!(told.contains("overlaps with 5f00:0:1::/48"), "{told}");
 }
