@@ -191,14 +191,7 @@ fn resign_ns(way: &[std::net::Ipv6Addr]) -> Result<f64, BenchError> {
 fn engine(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
     eprintln!("bench: engine");
     let mut push = [Kind::SLOW, Kind::SEGMENTED, Kind::RECORDED].map(EdgeWork::slow_push);
-    let mut visit = [
-        Visits::new(Kind::SEGMENTED, &headers::at_first(false)?, false)?,
-        Visits::new(Kind::RECORDED, &headers::at_first(true)?, false)?,
-    ];
-    let mut end = [
-        Visits::new(Kind::SEGMENTED, &headers::at_last(false)?, true)?,
-        Visits::new(Kind::RECORDED, &headers::at_last(true)?, true)?,
-    ];
+    let (mut visit, mut end) = (visits()?, ends()?);
     for _ in 0..samples {
         let mut pushed = [0.0; 3];
         for (ns, push) in pushed.iter_mut().zip(&mut push) {
@@ -226,6 +219,22 @@ fn engine(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
     Ok(())
 }
 
+/// At the first node of the path, without records and with them.
+fn visits() -> Result<[Visits; 2], BenchError> {
+    Ok([
+        Visits::new(Kind::SEGMENTED, &headers::at_first(false)?, false)?,
+        Visits::new(Kind::RECORDED, &headers::at_first(true)?, false)?,
+    ])
+}
+
+/// At the last one.
+fn ends() -> Result<[Visits; 2], BenchError> {
+    Ok([
+        Visits::new(Kind::SEGMENTED, &headers::at_last(false)?, true)?,
+        Visits::new(Kind::RECORDED, &headers::at_last(true)?, true)?,
+    ])
+}
+
 /// Bytes by the number of hops, which follow from formats alone.
 #[allow(clippy::cast_precision_loss)]
 pub(crate) fn plot() -> Result<Plot, BenchError> {
@@ -243,4 +252,20 @@ pub(crate) fn plot() -> Result<Plot, BenchError> {
         y: Axis::linear("bytes"),
         lines: lines.collect::<Result<_, BenchError>>()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An engine that did something else with them would be an error.
+    #[test]
+    fn what_is_timed_at_nodes_goes_the_way_that_its_header_says() {
+        for works in [visits(), ends()] {
+            for mut work in works.unwrap() {
+                work.ns(1_024).unwrap();
+                assert_eq!(work.records_lost(), 0);
+            }
+        }
+    }
 }

@@ -10,6 +10,7 @@ use crate::reconcile::receipts::Receipts;
 use crate::reconcile::{Signals, Situation};
 use crate::southbound::collector::Collector;
 use crate::southbound::fleet::Fleet;
+use catena_plan::Inventory;
 use ipnet::IpNet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +42,11 @@ pub(crate) struct App {
 }
 
 impl App {
+    /// What is known of the nodes now.
+    pub(super) fn inventory(&self) -> Arc<Inventory> {
+        Arc::clone(&self.situation.borrow().inventory)
+    }
+
     /// The same, but what is declared is a draft. Nobody waits for nodes: they hear nothing of it.
     pub(super) fn in_draft(&self, id: &str, maker: &Maker) -> Option<Self> {
         let declared = self.drafts.get(id, maker)?.declared;

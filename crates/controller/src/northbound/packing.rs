@@ -27,8 +27,7 @@ pub(super) struct Placing {
 
 impl Placing {
     pub(super) fn new(app: &App, asker: &Identity) -> Self {
-        let inventory = Arc::clone(&app.situation.borrow().inventory);
-        Self { quotas: Arc::clone(&app.quotas), inventory, asker: asker.clone() }
+        Self { quotas: Arc::clone(&app.quotas), inventory: app.inventory(), asker: asker.clone() }
     }
 }
 

@@ -87,7 +87,7 @@ async fn create(
     lines: Vec<Line>,
 ) -> Result<Vec<Result<Uuid, ApiError>>, ApiError> {
     let (identity, overlap, quotas) = (identity.clone(), app.overlap, Arc::clone(&app.quotas));
-    let inventory = Arc::clone(&app.situation.borrow().inventory);
+    let inventory = app.inventory();
     let edit = move |draft: &mut Draft| {
         let mut made = Vec::with_capacity(lines.len());
         for (collection, given) in &lines {

@@ -18,7 +18,6 @@ use crate::reconcile::settle;
 use axum::http::StatusCode;
 use axum::response::Response;
 use catena_model::id::ChainId;
-use catena_plan::Inventory;
 use catena_store::Revision;
 use serde_json::json;
 use std::sync::Arc;
@@ -51,7 +50,7 @@ pub(super) async fn create(kind: &Kind, asked: Asked) -> Result<Response, ApiErr
     let collection = kind.collection;
     let given = judge(collection, Verb::Create, &call, &identity)?;
     let (editor, overlap, quotas) = (identity.clone(), app.overlap, Arc::clone(&app.quotas));
-    let (placing, inventory) = (placing(&app, &identity), inventory(&app));
+    let (placing, inventory) = (placing(&app, &identity), app.inventory());
     let edit = move |draft: &mut Draft| {
         let (quotas, placing, inventory) = (&quotas, placing.as_ref(), inventory.as_ref());
         let edit = &mut Edit { draft, identity: &editor, overlap, quotas, placing, inventory };
@@ -87,7 +86,7 @@ pub(super) async fn update(kind: &Kind, asked: Asked) -> Result<Response, ApiErr
     let given = judge(collection, Verb::Update, &call, &identity)?;
     let before = app.situation.borrow().blueprint.number;
     let (editor, overlap, quotas) = (identity.clone(), app.overlap, Arc::clone(&app.quotas));
-    let (placing, inventory) = (placing(&app, &identity), inventory(&app));
+    let (placing, inventory) = (placing(&app, &identity), app.inventory());
     let edit = move |draft: &mut Draft| {
         let (quotas, placing, inventory) = (&quotas, placing.as_ref(), inventory.as_ref());
         let edit = &mut Edit { draft, identity: &editor, overlap, quotas, placing, inventory };
@@ -108,7 +107,7 @@ pub(super) async fn update(kind: &Kind, asked: Asked) -> Result<Response, ApiErr
 pub(super) async fn delete(kind: &Kind, asked: Asked) -> Result<Response, ApiError> {
     let (id, collection) = (id_of(kind, &asked)?, kind.collection);
     let Asked { app, identity, .. } = asked;
-    let (overlap, quotas, inventory) = (app.overlap, Arc::clone(&app.quotas), inventory(&app));
+    let (overlap, quotas, inventory) = (app.overlap, Arc::clone(&app.quotas), app.inventory());
     let edit = move |draft: &mut Draft| {
         let chains =
             if collection.waits() { collection.chains(draft.intent(), id) } else { Vec::new() };
@@ -128,10 +127,6 @@ pub(super) async fn delete(kind: &Kind, asked: Asked) -> Result<Response, ApiErr
         settle::withdrawn(&mut situation, snapshot.revision, chain, deadline).await;
     }
     Ok(nothing())
-}
-
-fn inventory(app: &App) -> Arc<Inventory> {
-    Arc::clone(&app.situation.borrow().inventory)
 }
 
 /// For chains whose functions ask for hosts. In a draft these are chosen for all of it together.

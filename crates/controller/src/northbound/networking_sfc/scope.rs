@@ -120,7 +120,7 @@ pub(super) struct Edit<'a> {
     pub(super) quotas: &'a Quotas,
     /// None: hosts are chosen later, for all changes together.
     pub(super) placing: Option<&'a Placing>,
-    /// The nodes, and whose segments are where.
+    /// What is known of the nodes.
     pub(super) inventory: &'a Inventory,
 }
 

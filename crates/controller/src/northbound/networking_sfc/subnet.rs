@@ -11,8 +11,8 @@ use catena_model::ProjectId;
 use catena_model::id::{NetworkId, SubnetId};
 use catena_model::program::Locator;
 use catena_model::resource::{Port, Subnet};
-use catena_plan::{IndexedIntent, Inventory};
-use ipnet::IpNet;
+use catena_plan::IndexedIntent;
+use ipnet::{IpNet, Ipv6Net};
 use serde_json::{Value, json};
 use std::net::IpAddr;
 use uuid::Uuid;
@@ -79,7 +79,7 @@ impl Collection for Subnets {
             return Err(ApiError::conversion(message));
         }
         check_siblings(edit.draft.intent(), network, cidr)?;
-        check_segments(edit.inventory, cidr)?;
+        check_segments(edit, cidr)?;
         let gateway = match given.text("gateway_ip").as_deref() {
             Some(DEFAULT_GATEWAY) => addresses::first_host(cidr),
             other => other.and_then(|text| text.parse().ok()),
@@ -121,9 +121,7 @@ impl Collection for Subnets {
 
 /// Subnets of one network have no address in common.
 fn check_siblings(intent: &IndexedIntent, network: NetworkId, cidr: IpNet) -> Result<(), ApiError> {
-    let overlapping = |other: &&Subnet| {
-        other.cidr.contains(&cidr.network()) || cidr.contains(&other.cidr.network())
-    };
+    let overlapping = |other: &&Subnet| overlap(other.cidr, cidr);
     let Some(other) = uses::subnets_in(intent, network).find(overlapping) else { return Ok(()) };
     Err(ApiError::conversion(format!(
         "Requested subnet with cidr: {cidr} for network: {network} overlaps with another subnet: {}.",
@@ -131,18 +129,28 @@ fn check_siblings(intent: &IndexedIntent, network: NetworkId, cidr: IpNet) -> Re
     )))
 }
 
-/// No address of it is a node's segment: what a port sends to one is dropped where it comes in.
-fn check_segments(inventory: &Inventory, cidr: IpNet) -> Result<(), ApiError> {
-    let IpNet::V6(own) = cidr else { return Ok(()) };
-    let places = inventory.all().filter_map(|(.., facts)| facts.segments);
-    let mut locators = places.map(|place| place.locator);
-    let overlapping =
-        |locator: &Locator| locator.contains(own.network()) || own.contains(&locator.address());
+/// No address of it is below a node's locator: what a port sends there is dropped where it comes in. Only who sees
+/// nodes learns which locator it is.
+fn check_segments(edit: &Edit<'_>, cidr: IpNet) -> Result<(), ApiError> {
+    let nodes = edit.inventory.all();
+    let mut locators = nodes.filter_map(|(.., facts)| {
+        Ipv6Net::new(facts.segments?.locator.address(), Locator::BITS).ok()
+    });
+    let overlapping = |locator: &Ipv6Net| overlap((*locator).into(), cidr);
     let Some(locator) = locators.find(overlapping) else { return Ok(()) };
+    let what = match edit.identity.sees_all() {
+        true => format!("the locator {locator} of a node"),
+        false => "segments of the data network".into(),
+    };
     Err(ApiError::conversion(format!(
-        "Requested subnet with cidr: {cidr} overlaps with {locator}, which segments of the data network have \
-         (--locator of an agent): packets of ports to these addresses are dropped. Choose another cidr."
+        "Requested subnet with cidr: {cidr} overlaps with {what}, and packets of ports to these are dropped. \
+         Choose another cidr."
     )))
+}
+
+/// Have two ranges an address in common?
+fn overlap(one: IpNet, other: IpNet) -> bool {
+    one.contains(&other) || other.contains(&one)
 }
 
 fn not_found(id: &str) -> ApiError {

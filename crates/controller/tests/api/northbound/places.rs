@@ -1,11 +1,13 @@
-//! Where nodes say that they are: what is of two nodes, or of none, opens no session.
+//! Where nodes say that they are: what is of two nodes, or of none, opens no session, and what is a node's is no
+//! network's.
 
 use crate::support::agent::{dial, enroll};
-use crate::support::lab::id;
-use crate::support::{Controller, message, open};
+use crate::support::tokens::{self, Caller};
+use crate::support::{Controller, eventually, message, open};
+use catena_controller::Auth;
 use catena_model::topology::NodeRole;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -19,9 +21,9 @@ struct Nodes {
 }
 
 impl Nodes {
-    fn new() -> Self {
+    fn new(start: impl FnOnce(&Path) -> Controller) -> Self {
         let data = tempfile::tempdir().unwrap();
-        let controller = Controller::start(open(data.path()));
+        let controller = start(data.path());
         let certificates = ["host1", "host2"].map(|node| enroll(data.path(), node));
         Self { controller, certificates, runtime: Runtime::new().unwrap(), _data: data }
     }
@@ -60,7 +62,7 @@ impl Nodes {
 
 #[test]
 fn an_address_or_a_locator_of_another_node_is_refused_by_name() {
-    let nodes = Nodes::new();
+    let nodes = Nodes::new(|data| Controller::start(open(data)));
     let session =
         |number: usize, address: &str, locator: &str| nodes.session(number, address, locator);
     assert_eq!(session(0, "2001:db8::1", "5f00:0:1::/48"), None);
@@ -90,39 +92,48 @@ fn an_address_or_a_locator_of_another_node_is_refused_by_name() {
 
 #[test]
 fn a_network_has_no_address_that_is_a_segment_of_a_node() {
-    let nodes = Nodes::new();
-    let network = nodes.controller.create("/v2.0/networks", &json!({"name": "n"}));
-    let subnet = |cidr: &str| {
-        let given = json!({"network_id": id(&network), "cidr": cidr});
-        nodes.controller.post("/v2.0/subnets", &given)
+    let nodes = Nodes::new(|data| tokens::start(data, Auth::Token));
+    let admin = Caller::admin(&nodes.controller);
+    let tenant = admin.with_role("t", "p", "tenant");
+    let networks = [&admin, &tenant].map(|caller| caller.create("/v2.0/networks", &json!({})));
+    let body = |number: usize, cidr: &str| json!({"subnet": {"network_id": networks[number], "cidr": cidr}});
+    let ask = |number: usize, cidr: &str| {
+        let caller = [&admin, &tenant][number];
+        let answer = caller.call("POST", "/v2.0/subnets", Some(&body(number, cidr)));
+        (answer.status, answer.json())
     };
     // Nothing is a segment yet.
-    let (status, body) = subnet("5f00:0:1:7::/64");
-    assert_eq!(status, 201, "{body}");
-    assert_eq!(
-        nodes.controller.call("DELETE", &format!("/v2.0/subnets/{}", id(&body)), None).0,
-        204
-    );
+    let (status, made) = ask(1, "5f00:0:1:7::/64");
+    assert_eq!(status, 201, "{made}");
+    let made = format!("/v2.0/subnets/{}", made["subnet"]["id"].as_str().unwrap());
+    assert_eq!(tenant.call("DELETE", &made, None).status, 204);
     // The node is known also when it is away again.
     assert_eq!(nodes.session(0, "2001:db8::1", "5f00:0:1::/48"), None);
+    eventually("the node is known", || {
+        let told = admin.call("GET", "/v1/nodes/host1", None).json();
+        (told["segments"]["locator"] == "5f00:0:1::/48").then_some(())
+    });
+    let told = ["the locator 5f00:0:1::/48 of a node", "segments of the data network"];
     for cidr in ["5f00:0:1:7::/64", "5f00:0:1::/48", "5f00::/32", "::/0"] {
-        let (status, body) = subnet(cidr);
-        assert_eq!(status, 400, "{cidr}: {body}");
-        let told = message(&body);
-        for part in [cidr, "overlaps with 5f00:0:1::/48", "Choose another"] {
-            assert!(told.contains(part), "no '{part}' in '{told}'");
+        for (number, what) in told.into_iter().enumerate() {
+            let (status, told) = ask(number, cidr);
+            assert_eq!(status, 400, "{cidr}: {told}");
+            let wanted = format!(
+                "Invalid input for operation: Requested subnet with cidr: {cidr} overlaps with {what}, \
+                 and packets of ports to these are dropped. Choose another cidr."
+            );
+            assert_eq!(message(&told), wanted);
         }
     }
-    for cidr in ["5f00:0:2::/64", "5f00::/48", "10.0.0.0/24"] {
-        let (status, body) = subnet(cidr);
-        assert_eq!(status, 201, "{cidr}: {body}");
+    for cidr in ["5f00:0:2::/64", "5f00::/48", "0.0.0.0/0"] {
+        let (status, told) = ask(1, cidr);
+        assert_eq!(status, 201, "{cidr}: {told}");
     }
     // One of many at once ends as one alone.
-    let line = json!({"subnet": {"network_id": id(&network), "cidr": "5f00:0:1:8::/64"}});
     let (client, base) = nodes.controller.raw();
-    let asked =
-        client.post(format!("{base}/v1/bulk")).header("Content-Type", "application/x-ndjson");
-    let answer = asked.body(line.to_string()).send().unwrap();
+    let line = body(1, "5f00:0:1:8::/64").to_string();
+    let asked = client.post(format!("{base}/v1/bulk")).bearer_auth(tenant.token.unwrap());
+    let answer = asked.header("Content-Type", "application/x-ndjson").body(line).send().unwrap();
     let told = answer.text().unwrap();
-    assert!(told.contains("overlaps with 5f00:0:1::/48"), "{told}");
+    assert!(told.contains("overlaps with segments"), "{told}");
 }
