@@ -10,7 +10,7 @@ use catena_model::telemetry::{
     QueueLength, QueueState, ReportReason, Stamp, VisitLatency,
 };
 
-/// A packet as it travels.
+/// A packet as it travels, without its header.
 #[must_use]
 pub fn pack_end(end: &PathEnd) -> message::PathEnd {
     let PathEnd { path, flow, reason, is_incomplete, hops } = end;
@@ -27,6 +27,7 @@ pub fn pack_end(end: &PathEnd) -> message::PathEnd {
         reason: reason.into(),
         is_incomplete: *is_incomplete,
         hops: hops.iter().map(pack_hop).collect(),
+        header: Vec::new(),
     }
 }
 

@@ -11,6 +11,7 @@
 //! ```
 
 mod headers;
+mod packets;
 mod read;
 mod telemetry;
 
@@ -18,6 +19,7 @@ pub use headers::{
     HeaderRecord, TEMPLATE_BASIC_LIST, TEMPLATE_HEADER, TEMPLATE_LIST_SECTION, ToldSegments,
     emit_headers,
 };
+pub use packets::{PacketRecord, TEMPLATE_PACKETS, emit_packets};
 pub use read::{Message, Records, Set, Sets};
 pub use telemetry::{
     DELAY_BYTES, DelayRecord, ENTERPRISE, HOP_BYTES, HopRecord, TELEMETRY_TEMPLATES_BYTES,

@@ -67,6 +67,9 @@ const RESULT_BYTES: usize = 4;
 /// Bytes of MapInfo, with the zero bits in front of it.
 const MAP_BYTES: usize = 2;
 
+/// Type and length of the TLV.
+const TLV_HEAD: [u8; 2] = [TLV.0, (MAP_BYTES + RESULT_BYTES) as u8];
+
 /// Bytes by which a packet grows that takes records of so many segments along, without HMAC.
 #[must_use]
 pub const fn encapsulation_bytes(segments: usize) -> usize {
@@ -100,6 +103,8 @@ impl Tail {
         let (routing, head) = (view.routing(), 2);
         let behind = routing.behind();
         let place = match self {
+            // Whoever begins with it needs no search.
+            Self::Tlv if behind.starts_with(&TLV_HEAD) => head..TAIL_BYTES,
             Self::Tlv => routing.tlvs().place(TLV)?,
             Self::Paper => {
                 let is_whole = behind.len() == TAIL_BYTES;
@@ -183,17 +188,25 @@ impl IntTag {
     /// # Errors
     /// When it is of another version.
     pub const fn read(tag: u16) -> Result<Self, IntError> {
-        let [high, colour] = tag.to_be_bytes();
-        if high >> 4 != Self::VERSION {
-            return Err(IntError::Version(high >> 4));
+        match Self::version_of(tag) {
+            Self::VERSION => Ok(Self::of_bits(tag)),
+            other => Err(IntError::Version(other)),
         }
-        Ok(Self {
+    }
+
+    const fn version_of(tag: u16) -> u8 {
+        (tag >> field::VERSION_SHIFT) as u8
+    }
+
+    /// That of a tag whose version is known.
+    const fn of_bits(tag: u16) -> Self {
+        Self {
             is_for_functions: tag & field::FOR_FUNCTIONS != 0,
             is_pending: tag & field::PENDING != 0,
             is_incomplete: tag & field::INCOMPLETE != 0,
             is_mirrored: tag & field::MIRRORED != 0,
-            colour,
-        })
+            colour: tag as u8,
+        }
     }
 
     /// As it is written.
@@ -259,9 +272,11 @@ pub enum Hop {
 /// What the header of a packet says of the records that it takes along.
 #[derive(Clone, Copy, Debug)]
 struct Marks {
-    tag: IntTag,
+    /// The bits of the tag, of the only version.
+    tag: u16,
     map: MapInfo,
-    result: Option<DetectionResult>,
+    /// The word of the detection result.
+    result: u32,
     /// Where the detection result is, bytes from the start of the packet.
     result_offset: usize,
 }
@@ -272,14 +287,18 @@ impl Marks {
         if !routing.flags().contains(FLAG) {
             return Err(IntError::NoFlag);
         }
-        let tag = IntTag::read(routing.tag())?;
+        let tag = routing.tag();
+        let version = IntTag::version_of(tag);
+        if version != IntTag::VERSION {
+            return Err(IntError::Version(version));
+        }
         let (segments_left, last_entry) = (routing.segments_left(), routing.last_entry());
         if segments_left > last_entry {
             return Err(IntError::Srv6(Srv6Error::SegmentsLeft { segments_left, last_entry }));
         }
         let (at, &[high, low, a, b, c, d]) = tail.find(packet).ok_or(IntError::NoTail)?;
         let map = MapInfo::new(u16::from_be_bytes([high, low]))?;
-        let result = DetectionResult::read(u32::from_be_bytes([a, b, c, d]));
+        let result = u32::from_be_bytes([a, b, c, d]);
         let result_offset = ipv6::HEADER_BYTES + routing.behind_offset() + at + MAP_BYTES;
         Ok(Self { tag, map, result, result_offset })
     }
@@ -313,7 +332,7 @@ impl<'p> IntView<'p> {
     /// Its tag.
     #[must_use]
     pub const fn tag(&self) -> IntTag {
-        self.marks.tag
+        IntTag::of_bits(self.marks.tag)
     }
 
     /// What records hold.
@@ -325,7 +344,7 @@ impl<'p> IntView<'p> {
     /// What the function that the packet is in measured of an earlier one, if that is there.
     #[must_use]
     pub const fn result(&self) -> Option<DetectionResult> {
-        self.marks.result
+        DetectionResult::read(self.marks.result)
     }
 
     /// What each entry says, in the order in which they are visited.

@@ -1,12 +1,11 @@
 //! What is told of packets at the ends of their paths, until somebody asks. Refuses to know who is told.
 
-use super::{Engine, RecordLosses};
-use catena_model::telemetry::PathEnd;
+use super::{Engine, RecordLosses, ToldEnd};
 
 impl Engine {
     /// What was told of packets at the ends of their paths since this was asked last, in their order. What was lost
     /// until now counts as told.
-    pub fn take_path_ends(&mut self) -> Vec<PathEnd> {
+    pub fn take_path_ends(&mut self) -> Vec<ToldEnd> {
         self.carried.records.take_ends()
     }
 

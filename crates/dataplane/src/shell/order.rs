@@ -9,7 +9,9 @@ use super::segment_sockets::SegmentSockets;
 use super::underlay::Underlay;
 use super::waker::Waker;
 use super::worker::KernelPathTurn;
-use crate::engine::{FunctionMessage, KernelPort, RecordLosses, Rehearsal, StateChange, Tables};
+use crate::engine::{
+    FunctionMessage, KernelPort, RecordLosses, Rehearsal, StateChange, Tables, ToldEnd,
+};
 use catena_fastpath::Queues;
 use catena_io::{IoError, PacketRing, Port};
 use catena_model::account::{NodeCounters, SliceCounters};
@@ -19,7 +21,6 @@ use catena_model::explain::{CatchRequest, CaughtPacket, ExplainAt, FrameBytes};
 use catena_model::id::PortId;
 use catena_model::program::SegmentPlace;
 use catena_model::setup::{FlowAnswer, FlowAsked};
-use catena_model::telemetry::PathEnd;
 use catena_model::{CounterScope, SliceId};
 use std::collections::HashMap;
 use std::hash::RandomState;
@@ -121,7 +122,7 @@ pub(super) enum Report {
 
 /// What a worker tells of packets at the end of their path.
 pub(super) struct ToldEnds {
-    pub(super) ends: Vec<PathEnd>,
+    pub(super) ends: Vec<ToldEnd>,
     /// What its engine has lost of them, since it began.
     pub(super) lost_in_engine: RecordLosses,
     /// By this the worker knows that nobody has taken it yet.

@@ -6,12 +6,13 @@ use crate::rig::Rig;
 use crate::scene::{CHAINED_PORT, packet, packet_v6, with_chain};
 use crate::super_frames::super_frame;
 use crate::town::{Town, device, tunnel_end};
-use catena_dataplane::engine::TunnelKind;
+use catena_dataplane::engine::{ToldEnd, TunnelKind};
 use catena_io::Offload;
 use catena_model::check::ClockTime;
 use catena_model::resource::Encapsulation;
 use catena_model::telemetry::{
-    HopRecord, HopReport, PathEnd, ReportReason, Telemetry, TelemetryField,
+    DeviceId, HopRecord, HopReport, PathEnd, QueueState, ReportReason, Stamp, Telemetry,
+    TelemetryField, VisitLatency,
 };
 use catena_model::{DropReason, PathId};
 use catena_wire::ethernet;
@@ -39,8 +40,32 @@ fn ends(rig: &mut Rig) -> Vec<(usize, PathEnd)> {
     let nodes = rig.nodes.iter_mut().enumerate();
     let told = nodes.flat_map(|(number, node)| {
         let engines = node.engines.iter_mut();
-        engines
-            .flat_map(move |engine| engine.take_path_ends().into_iter().map(move |e| (number, e)))
+        let told = engines.flat_map(|engine| engine.take_path_ends());
+        told.map(move |ToldEnd { end, header }| {
+            assert_eq!(read_in(&header), end.hops, "what is told is what the header says");
+            (number, end)
+        })
+    });
+    told.collect()
+}
+
+/// What a header says of its hops, as it is told.
+fn read_in(header: &[u8]) -> Vec<HopReport> {
+    let told = view(header).hops().map(|hop| match hop {
+        Hop::Recorded(record) => HopReport::Recorded(HopRecord {
+            device: record.device.map(DeviceId),
+            arrival: record
+                .arrival
+                .map(|time| Stamp { time, is_synchronised: record.is_synchronised }),
+            latency: record.latency.map(|latency| VisitLatency {
+                ns: latency.ns(),
+                is_saturated: latency.is_saturated(),
+            }),
+            queue: record.queue.map(|queue| QueueState { id: queue.id, length: queue.length }),
+            counter: record.counter,
+        }),
+        Hop::Silent(_) => HopReport::Silent,
+        Hop::Ahead(_) | Hop::Malformed => HopReport::Malformed,
     });
     told.collect()
 }

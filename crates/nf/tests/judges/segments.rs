@@ -3,8 +3,8 @@
 use catena_kernel::namespace::NetNamespace;
 use catena_kernel::process::{enter_namespace, spawn_bound};
 use catena_wire::ipfix::{
-    DelayRecord, HeaderRecord, HopRecord, MessageHeader, ToldSegments, emit_delays, emit_headers,
-    emit_hops, emit_telemetry_templates,
+    DelayRecord, HeaderRecord, HopRecord, MessageHeader, PacketRecord, ToldSegments, emit_delays,
+    emit_headers, emit_hops, emit_packets, emit_telemetry_templates,
 };
 use catena_wire::scalar::FlowLabel;
 use catena_wire::srv6::SegmentFlags;
@@ -82,6 +82,7 @@ fn a_collector_takes_in_what_is_told_of_segment_routing() {
         tag,
         place: 0,
         record: IntMetadata::default(),
+        packet: 42,
     };
     let delay = DelayRecord {
         segment: destination,
@@ -98,9 +99,28 @@ fn a_collector_takes_in_what_is_told_of_segment_routing() {
     messages.push(message(|into| {
         emit_delays(at(sequence + 1), &[delay], into).expect("there is room")
     }));
+    let packet = PacketRecord {
+        source,
+        destination,
+        flow_label,
+        flags: SegmentFlags(1),
+        tag,
+        segments_left: 0,
+        active: destination,
+        packet: 42,
+        path: 7,
+        flow: 8,
+        reason: 1,
+        section: list.as_flattened(),
+    };
+    messages.push(message(|into| {
+        emit_packets(at(sequence + 2), &[packet], into).expect("there is room")
+    }));
     collector.send(&messages);
     let (rows, said) = collector.flows();
     assert!(said.contains("Sequence Errors: 0, Bad Packets: 0"), "{said}");
+    let one = rows.iter().filter(|row| row["ipkt"] == "1" && row["ibyt"] == "0");
+    assert_eq!(one.count(), 1, "{rows:?}");
     let mut told: Vec<(Ipv6Addr, u64, u64)> = rows
         .iter()
         .filter(|row| row["ipkt"] != "0" && row["ibyt"] != "0")

@@ -76,12 +76,12 @@ impl<'p> ToldSegments<'p> {
         head + self.content().len()
     }
 
-    const fn len_bytes(&self) -> usize {
+    pub(super) const fn len_bytes(&self) -> usize {
         let length = self.value_bytes();
         length + if length < LONG { 1 } else { 3 }
     }
 
-    fn emit(&self, writer: &mut Writer<'_>) {
+    pub(super) fn emit(&self, writer: &mut Writer<'_>) {
         let length = self.value_bytes();
         match u8::try_from(length) {
             Ok(octet) if length < LONG => writer.put(&[octet]),
@@ -97,16 +97,25 @@ impl<'p> ToldSegments<'p> {
         writer.put(self.content());
     }
 
-    fn read(template: u16, bytes: &mut Reader<'p>) -> Option<Self> {
+    /// A header as a whole.
+    pub(super) fn read_header(bytes: &mut Reader<'p>) -> Option<&'p [u8]> {
+        Some(Self::value(bytes)?.rest())
+    }
+
+    fn value(bytes: &mut Reader<'p>) -> Option<Reader<'p>> {
         let [short] = bytes.take()?;
         let length = match usize::from(short) {
             LONG => u16::from_be_bytes(bytes.take()?).into(),
             short => short,
         };
-        let mut value = bytes.split(length)?;
+        bytes.split(length)
+    }
+
+    fn read(template: u16, bytes: &mut Reader<'p>) -> Option<Self> {
         if template == TEMPLATE_HEADER {
-            return Some(Self::Header(value.rest()));
+            return Self::read_header(bytes).map(Self::Header);
         }
+        let mut value = Self::value(bytes)?;
         if template == TEMPLATE_BASIC_LIST {
             let head = [
                 ORDERED,

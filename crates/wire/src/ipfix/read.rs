@@ -1,6 +1,7 @@
 //! Messages as they come: the sets of any, and the records of our templates.
 
 use super::headers::HeaderRecord;
+use super::packets::{PacketRecord, TEMPLATE_PACKETS};
 use super::telemetry::{DELAY_BYTES, DelayRecord, HOP_BYTES, HopRecord};
 use super::{
     EndReason, FlowRecord, HEADER_BYTES, IpfixError, MessageHeader, RECORD_V4_BYTES,
@@ -92,6 +93,13 @@ impl<'p> Set<'p> {
         let is_own = matches!(id, TEMPLATE_HEADER | TEMPLATE_LIST_SECTION | TEMPLATE_BASIC_LIST);
         let mut rest = Reader(if is_own { self.content } else { &[] });
         core::iter::from_fn(move || HeaderRecord::read(id, &mut rest))
+    }
+
+    /// Packets that it tells of, up to one that contradicts itself.
+    pub fn packets(&self) -> impl Iterator<Item = PacketRecord<'p>> + use<'p> {
+        let is_own = self.id == TEMPLATE_PACKETS;
+        let mut rest = Reader(if is_own { self.content } else { &[] });
+        core::iter::from_fn(move || PacketRecord::read(&mut rest))
     }
 
     /// Hops that it tells of, up to one that contradicts itself.

@@ -9,6 +9,7 @@
 //! 1 place on the way, 1     4 device, 2                   7 queue, 1                   10 function, 1; 255: all
 //! 2 valid fields, 1         5 arrival, ns mod 2^40, 8     8 packets in it, 2           11 least delay, ns, 8
 //! 3 O 4, F 2, T 1, 1        6 latency, ns, 4              9 packets of the flow, 4     12 mean, 13 most, 14 sum, 8
+//! 15 packet, 4              16 path, 4                    17 flow, 8                   18 why it is told of, 1
 //! ```
 //!
 //! Valid fields are the bits of MapInfo: what a node does not know is zero and not valid.
@@ -16,10 +17,11 @@
 use core::net::Ipv6Addr;
 
 use super::headers::HEADER;
+use super::packets::PACKETS;
 use super::read::Reader;
 use super::{
     HEADER_BYTES, IpfixError, MessageHeader, SET_HEADER_BYTES, TEMPLATE_BASIC_LIST,
-    TEMPLATE_HEADER, TEMPLATE_LIST_SECTION, TEMPLATE_SET, Writer, element,
+    TEMPLATE_HEADER, TEMPLATE_LIST_SECTION, TEMPLATE_PACKETS, TEMPLATE_SET, Writer, element,
 };
 use crate::scalar::{FlowCounter, FlowLabel, FunctionIndex, QueueId, QueueLength};
 use crate::srv6_int::{ArrivalTime, FunctionLatency, IntMetadata, MapInfo, Queue};
@@ -32,7 +34,7 @@ pub const TEMPLATE_HOPS: u16 = 261;
 pub const TEMPLATE_DELAYS: u16 = 262;
 
 /// Elements of ours.
-mod own {
+pub(super) mod own {
     pub(super) const PLACE: u16 = 1;
     pub(super) const VALID: u16 = 2;
     pub(super) const MARKS: u16 = 3;
@@ -47,6 +49,10 @@ mod own {
     pub(super) const DELAY_MEAN: u16 = 12;
     pub(super) const DELAY_MOST: u16 = 13;
     pub(super) const DELAY_SUM: u16 = 14;
+    pub(in super::super) const PACKET: u16 = 15;
+    pub(in super::super) const PATH: u16 = 16;
+    pub(in super::super) const FLOW: u16 = 17;
+    pub(in super::super) const REASON: u16 = 18;
 }
 
 /// Marks of a record.
@@ -74,11 +80,11 @@ pub(super) const fn iana(element: u16, bytes: u16) -> Field {
     Field { element, bytes }
 }
 
-const fn ours(element: u16, bytes: u16) -> Field {
+pub(super) const fn ours(element: u16, bytes: u16) -> Field {
     Field { element: element | ENTERPRISE_BIT, bytes }
 }
 
-const HOPS: [Field; 13] = [
+const HOPS: [Field; 14] = [
     iana(element::SOURCE_IPV6_ADDRESS, 16),
     iana(element::DESTINATION_IPV6_ADDRESS, 16),
     iana(element::FLOW_LABEL_IPV6, 4),
@@ -92,6 +98,7 @@ const HOPS: [Field; 13] = [
     ours(own::QUEUE, 1),
     ours(own::QUEUE_LENGTH, 2),
     ours(own::COUNTER, 4),
+    ours(own::PACKET, 4),
 ];
 const DELAYS: [Field; 10] = [
     iana(element::SRH_ACTIVE_SEGMENT, 16),
@@ -107,12 +114,13 @@ const DELAYS: [Field; 10] = [
 ];
 
 /// Each template, its fixed elements, and the one of variable length at its end.
-const TEMPLATES: [(u16, &[Field], Option<u16>); 5] = [
+const TEMPLATES: [(u16, &[Field], Option<u16>); 6] = [
     (TEMPLATE_HEADER, &HEADER, Some(element::SRH_SECTION)),
     (TEMPLATE_LIST_SECTION, &HEADER, Some(element::SRH_LIST_SECTION)),
     (TEMPLATE_BASIC_LIST, &HEADER, Some(element::SRH_BASIC_LIST)),
     (TEMPLATE_HOPS, &HOPS, None),
     (TEMPLATE_DELAYS, &DELAYS, None),
+    (TEMPLATE_PACKETS, &PACKETS, Some(element::SRH_SECTION)),
 ];
 
 /// Bytes of a record of a hop.
@@ -141,7 +149,8 @@ pub const TELEMETRY_TEMPLATES_BYTES: usize = HEADER_BYTES
     + SET_HEADER_BYTES
     + 3 * (4 + told_bytes(&HEADER) + 4)
     + (4 + told_bytes(&HOPS))
-    + (4 + told_bytes(&DELAYS));
+    + (4 + told_bytes(&DELAYS))
+    + (4 + told_bytes(&PACKETS) + 4);
 
 /// What a node wrote into a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +167,8 @@ pub struct HopRecord {
     pub place: u8,
     /// What it wrote.
     pub record: IntMetadata,
+    /// The number of the packet among all that are told of, modulo 2^32.
+    pub packet: u32,
 }
 
 impl HopRecord {
@@ -180,6 +191,7 @@ impl HopRecord {
         writer.put(&[record.queue.map_or(0, |queue| queue.id.get())]);
         writer.numbers(&[record.queue.map_or(0, |queue| queue.length.get())]);
         writer.put(&record.counter.map_or(0, FlowCounter::get).to_be_bytes());
+        writer.put(&self.packet.to_be_bytes());
     }
 
     /// None: it contradicts itself.
@@ -199,6 +211,7 @@ impl HopRecord {
         let id = QueueId::new(bytes.octet()?.into()).ok()?;
         let length = QueueLength::new(u16::from_be_bytes(bytes.take()?).into()).ok()?;
         let counter = FlowCounter::new(u32::from_be_bytes(bytes.take()?)).ok()?;
+        let packet = u32::from_be_bytes(bytes.take()?);
         let whole = IntMetadata {
             device: Some(device),
             arrival: Some(arrival),
@@ -208,8 +221,8 @@ impl HopRecord {
             is_of_function: marks & mark::OF_FUNCTION != 0,
             is_synchronised: marks & mark::SYNCHRONISED != 0,
         };
-        let read =
-            Self { source, destination, flow_label, tag, place, record: whole.limited_to(map) };
+        let record_of = whole.limited_to(map);
+        let read = Self { source, destination, flow_label, tag, place, record: record_of, packet };
         is_written_so(record, |writer| read.emit(writer)).then_some(read)
     }
 }

@@ -12,8 +12,8 @@ use super::{
 use crate::ipv6::{self, Ipv6Header};
 use crate::scalar::{FlowCounter, FlowLabel, IpProtocol};
 use crate::srv6::{
-    Advance, Decapsulation, Encaps, HmacTlv, Inner, SegmentFlags, Srv6Error, Srv6View, TAG_RANGE,
-    Tlv, entry_range, hop, of_view,
+    Advance, Decapsulation, Encaps, HmacTlv, Inner, SEGMENT_BYTES, SegmentFlags, Srv6Error,
+    Srv6View, TAG_RANGE, Tlv, entry_range, hop, of_view,
 };
 
 /// Where Segments Left is, bytes from the start of the routing header (RFC 8754 section 2).
@@ -125,7 +125,7 @@ pub fn end_t_int(
     let record = IntMetadata { is_of_function, ..*record };
     let is_recorded = put_own(packet, advance.segments_left + 1, &record, judged);
     if let (Visit::Function(sample), Ok(marks)) = (visit, judged) {
-        put_tag(packet, IntTag { is_pending: true, ..marks.tag });
+        put_tag(packet, IntTag { is_pending: true, ..IntTag::of_bits(marks.tag) });
         put_result(packet, marks.result_offset, sample);
     }
     Ok(Step { next: advance.next, is_recorded })
@@ -172,7 +172,7 @@ pub fn end_t_int_return(
     tail: Tail,
 ) -> Result<Return, IntError> {
     let view = IntView::parse(packet, tail)?;
-    let Marks { tag, map, result_offset, .. } = view.marks;
+    let (tag, Marks { map, result_offset, .. }) = (view.tag(), view.marks);
     if !tag.is_pending {
         return Err(IntError::NotPending);
     }
@@ -190,8 +190,8 @@ pub fn end_t_int_return(
     let is_wanted = map.contains(MapInfo::LATENCY);
     let is_incomplete = tag.is_incomplete || own.is_none() || is_wanted && latency.is_none();
     if let Some(record) = own {
-        let record = IntMetadata { latency, is_of_function: true, ..record }.limited_to(map);
-        put_record(packet, segments_left + 1, &record);
+        let record = IntMetadata { latency, is_of_function: true, ..record };
+        put_record(packet, segments_left + 1, &record.bytes_within(map));
     }
     put_tag(packet, IntTag { is_pending: false, is_incomplete, ..tag });
     put_result(packet, result_offset, None);
@@ -265,7 +265,7 @@ pub fn count_on(packet: &mut [u8], more: u32) {
     let record = packet.get(at..).and_then(|rest| rest.first_chunk()).map(IntMetadata::read);
     if let Some(Ok(record @ IntMetadata { counter: Some(counter), .. })) = record {
         let counter = Some(FlowCounter::of(u64::from(counter.get()) + u64::from(more)));
-        put_record(packet, entry, &IntMetadata { counter, ..record });
+        put_record(packet, entry, &IntMetadata { counter, ..record }.bytes());
     }
 }
 
@@ -285,15 +285,15 @@ fn put_own(
     judged: Result<Marks, Option<IntTag>>,
 ) -> bool {
     match judged {
-        Ok(marks) => put_record(packet, entry, &record.limited_to(marks.map)),
+        Ok(marks) => put_record(packet, entry, &record.bytes_within(marks.map)),
         Err(Some(tag)) => put_tag(packet, IntTag { is_incomplete: true, ..tag }),
         Err(None) => {}
     }
     judged.is_ok()
 }
 
-fn put_record(packet: &mut [u8], entry: u8, record: &IntMetadata) {
-    put(packet, ipv6::HEADER_BYTES + entry_range(entry).start, &record.bytes());
+fn put_record(packet: &mut [u8], entry: u8, record: &[u8; SEGMENT_BYTES]) {
+    put(packet, ipv6::HEADER_BYTES + entry_range(entry).start, record);
 }
 
 fn put_tag(packet: &mut [u8], tag: IntTag) {

@@ -224,28 +224,34 @@ impl IntMetadata {
     /// As it is written.
     #[must_use]
     pub fn bytes(&self) -> [u8; SEGMENT_BYTES] {
+        self.bytes_within(MapInfo::ALL)
+    }
+
+    /// As it is written where records hold no more fields than the map has: the bytes of [`Self::limited_to`], without
+    /// a record between, which takes as long as all the rest.
+    pub(super) fn bytes_within(&self, map: MapInfo) -> [u8; SEGMENT_BYTES] {
         let flag = |is_set: bool, bit: u128| if is_set { bit } else { 0 };
         let mut word = MAGIC << field::MAGIC_SHIFT
-            | u128::from(self.valid().0) << field::VALID_SHIFT
             | flag(self.is_of_function, field::OF_FUNCTION)
             | flag(self.is_synchronised, field::SYNCHRONISED);
-        if let Some(device) = self.device {
-            word |= u128::from(device) << field::DEVICE_SHIFT;
-        }
-        if let Some(ArrivalTime(ns)) = self.arrival {
-            word |= u128::from(ns) << field::ARRIVAL_SHIFT;
-        }
-        if let Some(FunctionLatency { units, is_saturated }) = self.latency {
-            word |= u128::from(units.get()) << field::LATENCY_SHIFT;
-            word |= flag(is_saturated, field::SATURATED);
-        }
-        if let Some(Queue { id, length }) = self.queue {
-            word |= u128::from(id.get()) << field::QUEUE_SHIFT;
-            word |= u128::from(length.get()) << field::QUEUE_LENGTH_SHIFT;
-        }
-        if let Some(counter) = self.counter {
-            word |= u128::from(counter.get());
-        }
+        let mut put = |which: MapInfo, value: Option<u128>| {
+            if let Some(value) = value.filter(|_| map.contains(which)) {
+                word |= value | u128::from(which.0) << field::VALID_SHIFT;
+            }
+        };
+        put(MapInfo::DEVICE, self.device.map(|device| u128::from(device) << field::DEVICE_SHIFT));
+        let arrival = self.arrival.map(|ArrivalTime(ns)| u128::from(ns) << field::ARRIVAL_SHIFT);
+        put(MapInfo::ARRIVAL, arrival);
+        let latency = self.latency.map(|FunctionLatency { units, is_saturated }| {
+            u128::from(units.get()) << field::LATENCY_SHIFT | flag(is_saturated, field::SATURATED)
+        });
+        put(MapInfo::LATENCY, latency);
+        let queue = self.queue.map(|Queue { id, length }| {
+            u128::from(id.get()) << field::QUEUE_SHIFT
+                | u128::from(length.get()) << field::QUEUE_LENGTH_SHIFT
+        });
+        put(MapInfo::QUEUE, queue);
+        put(MapInfo::COUNTER, self.counter.map(|counter| counter.get().into()));
         word.to_be_bytes()
     }
 }

@@ -2,9 +2,9 @@
 
 use catena_wire::flow::FlowKey;
 use catena_wire::ipfix::{
-    DelayRecord, EndReason, FlowRecord, HeaderRecord, HopRecord, MessageHeader, PORT, ToldSegments,
-    emit_data, emit_delays, emit_headers, emit_hops, emit_telemetry_templates, emit_templates,
-    icmp_port,
+    DelayRecord, EndReason, FlowRecord, HeaderRecord, HopRecord, MessageHeader, PORT, PacketRecord,
+    ToldSegments, emit_data, emit_delays, emit_headers, emit_hops, emit_packets,
+    emit_telemetry_templates, emit_templates, icmp_port,
 };
 use catena_wire::scalar::{FlowLabel, FunctionIndex, IpProtocol};
 use catena_wire::srv6::SegmentFlags;
@@ -111,7 +111,7 @@ fn in_header(segments: ToldSegments<'_>) -> HeaderRecord<'_> {
 
 /// A tshark that does not know elements of RFC 9487 gives them unopened, as it does with ours.
 #[test]
-fn headers_hops_and_delays_are_read_by_their_templates() {
+fn what_is_told_of_segment_routing_is_read_by_its_templates() {
     let list = [[0x5f; 16], [0x1f; 16]];
     let long = [0xa5; 300];
     let records =
@@ -123,7 +123,21 @@ fn headers_hops_and_delays_are_read_by_their_templates() {
         ..IntMetadata::default()
     };
     let HeaderRecord { source, destination, flow_label, tag, .. } = records[0];
-    let hop = HopRecord { source, destination, flow_label, tag, place: 2, record };
+    let hop = HopRecord { source, destination, flow_label, tag, place: 2, record, packet: 42 };
+    let packet = PacketRecord {
+        source,
+        destination,
+        flow_label,
+        flags: SegmentFlags(1),
+        tag,
+        segments_left: 0,
+        active: destination,
+        packet: 42,
+        path: 7,
+        flow: 8,
+        reason: 1,
+        section: &long,
+    };
     let delay = DelayRecord {
         segment: destination,
         device: 2,
@@ -141,6 +155,7 @@ fn headers_hops_and_delays_are_read_by_their_templates() {
         emitted(|into| emit_headers(HEADER, &records[1..], into)),
         emitted(|into| emit_hops(HEADER, &[hop], into)),
         emitted(|into| emit_delays(HEADER, &[delay], into)),
+        emitted(|into| emit_packets(HEADER, &[packet], into)),
     ];
     let packets = messages.map(|message| tunnelled(PORT, &message));
     let fields = [
@@ -153,7 +168,7 @@ fn headers_hops_and_delays_are_read_by_their_templates() {
         "cflow.enterprise_private_entry",
         "_ws.malformed",
     ];
-    let test = "headers_hops_and_delays_are_read_by_their_templates";
+    let test = "what_is_told_of_segment_routing_is_read_by_its_templates";
     let Some(rows) = tshark(test, &packets, &fields) else { return };
     let active = "5f000000000300e10000000000000000";
     let of_header = format!("01,192a,01,{active},04,30,0009");
@@ -170,7 +185,7 @@ fn headers_hops_and_delays_are_read_by_their_templates() {
             "74565",
             "",
             "",
-            "192a,02,18,00,beef,0000000123456780,00000000,00,0000,00000000",
+            "192a,02,18,00,beef,0000000123456780,00000000,00,0000,00000000,0000002a",
             "",
         ]
         .map(str::to_owned),
@@ -184,6 +199,17 @@ fn headers_hops_and_delays_are_read_by_their_templates() {
             &format!(
                 "{active},0002,01,00000000000003e8,0000000000000535,00000000000007d0,0000000000000fa0"
             ),
+            "",
+        ]
+        .map(str::to_owned),
+        [
+            "263",
+            "fd00:0:1::1",
+            "5f00:0:3:e1::",
+            "74565",
+            "",
+            "1",
+            &format!("01,192a,00,{active},0000002a,00000007,0000000000000008,01,{long}"),
             "",
         ]
         .map(str::to_owned),

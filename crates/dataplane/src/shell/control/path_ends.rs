@@ -26,7 +26,8 @@ impl EndsForAgent {
         let former = self.lost_in_engines.insert(worker, told.lost_in_engine);
         self.is_loss_news |= former != Some(told.lost_in_engine);
         for end in &told.ends {
-            self.lost = self.lost.saturating_add(self.waiting.add(pack_end(end)));
+            let packed = message::PathEnd { header: end.header.clone(), ..pack_end(&end.end) };
+            self.lost = self.lost.saturating_add(self.waiting.add(packed));
         }
     }
 
@@ -79,18 +80,22 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::ToldEnd;
     use catena_model::PathId;
     use catena_model::limits::{PATH_ENDS_MESSAGE_MAX, PATH_ENDS_WAITING_MAX};
     use catena_model::telemetry::{FlowName, HopReport, PathEnd, ReportReason};
     use std::sync::Arc;
 
     fn told(flows: std::ops::Range<usize>, lost_in_engine: u64) -> ToldEnds {
-        let end = |flow| PathEnd {
-            path: PathId(1),
-            flow: FlowName(flow as u64),
-            reason: ReportReason::Sampled,
-            is_incomplete: false,
-            hops: vec![HopReport::Silent],
+        let end = |flow| ToldEnd {
+            end: PathEnd {
+                path: PathId(1),
+                flow: FlowName(flow as u64),
+                reason: ReportReason::Sampled,
+                is_incomplete: false,
+                hops: vec![HopReport::Silent],
+            },
+            header: vec![0x60, 1],
         };
         let lost_in_engine = RecordLosses { untold: lost_in_engine, unplaced: 1, strayed: 2 };
         ToldEnds { ends: flows.map(end).collect(), lost_in_engine, _untaken: Arc::default() }
@@ -108,6 +113,7 @@ mod tests {
         assert_eq!((told.engine, told.dataplane, told.agent), (5 + 9, 3, 0));
         assert_eq!((told.unplaced, told.strayed), (2, 4));
         assert_eq!((first.ends.len(), first.ends[0].flow), (PATH_ENDS_MESSAGE_MAX, 3));
+        assert_eq!(first.ends[0].header, [0x60, 1]);
         ends.lose(first.ends.len());
         let mut rest = 0;
         while let Some(more) = ends.next() {

@@ -39,7 +39,7 @@ fn header(segments: ToldSegments<'_>) -> HeaderRecord<'_> {
     }
 }
 
-fn hop(place: u8, record: IntMetadata) -> HopRecord {
+fn hop(place: u8, record: IntMetadata, packet: u32) -> HopRecord {
     HopRecord {
         source: INGRESS,
         destination: Ipv6Addr::new(0x5f00, 0, 4, 0xd6, 0, 0, 0, 0),
@@ -47,6 +47,7 @@ fn hop(place: u8, record: IntMetadata) -> HopRecord {
         tag: 0x192a,
         place,
         record,
+        packet,
     }
 }
 
@@ -65,7 +66,7 @@ fn hops() -> [HopRecord; 2] {
         latency: Some(FunctionLatency::from_ns(u64::MAX)),
         ..IntMetadata::default()
     };
-    [hop(0, first), hop(2, third)]
+    [hop(0, first, 42), hop(2, third, u32::MAX)]
 }
 
 fn delays() -> [DelayRecord; 2] {
@@ -130,12 +131,46 @@ fn golden_hops_and_delays_are_written_and_read() {
     assert_eq!(delays().map(|record| record.mean_ns()), [1_333, 0]);
 }
 
+fn packet(section: &[u8]) -> PacketRecord<'_> {
+    PacketRecord {
+        source: INGRESS,
+        destination: ACTIVE,
+        flow_label: FlowLabel::new(0x1_2345).unwrap(),
+        flags: SegmentFlags(1),
+        tag: 0x192a,
+        segments_left: 0,
+        active: ACTIVE,
+        packet: 42,
+        path: 0x0102_0304,
+        flow: 0x1112_1314_1516_1718,
+        reason: 5,
+        section,
+    }
+}
+
+#[test]
+fn golden_packets_are_told_and_read() {
+    let golden = golden!("packets");
+    let section = &golden[102..];
+    assert_eq!((section.len(), golden[101]), (48, 48));
+    assert!(SegmentRoutingView::parse(section).is_ok_and(|(_, rest)| rest.is_empty()));
+    assert_eq!(emitted(|into| emit_packets(HEADER, &[packet(section)], into)), golden);
+    assert_eq!(all(&golden, |set| set.packets()), [packet(section)]);
+    // From 255 bytes on a length takes two more.
+    let long = [0xa5; 255];
+    let two = [packet(&long), packet(&long[1..])];
+    assert_eq!(two.map(|record| record.len_bytes()), [81 + 3 + 255, 81 + 1 + 254]);
+    let message = emitted(|into| emit_packets(HEADER, &two, into));
+    assert_eq!(all(&message, |set| set.packets()), two);
+}
+
 #[test]
 fn messages_without_records_have_no_set() {
     let empty = emitted(|into| emit_hops(HEADER, &[], into));
     assert_eq!(empty.len(), HEADER_BYTES);
     assert_eq!(emitted(|into| emit_delays(HEADER, &[], into)), empty);
     assert_eq!(emitted(|into| emit_headers(HEADER, &[], into)), empty);
+    assert_eq!(emitted(|into| emit_packets(HEADER, &[], into)), empty);
     assert_eq!(all(&empty, |set| set.hops()), []);
 }
 
@@ -153,7 +188,7 @@ fn templates_of_telemetry_have_the_elements_of_rfc_9487_and_ours() {
         u16::from_be_bytes(*taken)
     };
     let mut told = Vec::new();
-    for template in TEMPLATE_HEADER..=TEMPLATE_DELAYS {
+    for template in TEMPLATE_HEADER..=TEMPLATE_PACKETS {
         assert_eq!(number(), template);
         for _ in 0..number() {
             let (element, bytes) = (number(), number());
@@ -168,13 +203,16 @@ fn templates_of_telemetry_have_the_elements_of_rfc_9487_and_ours() {
     {
         assert!(told.contains(&(TEMPLATE_HEADER, element, bytes, false)), "{element}");
     }
-    for (template, element) in
-        [(TEMPLATE_HEADER, 499), (TEMPLATE_LIST_SECTION, 497), (TEMPLATE_BASIC_LIST, 496)]
-    {
+    for (template, element) in [
+        (TEMPLATE_HEADER, 499),
+        (TEMPLATE_LIST_SECTION, 497),
+        (TEMPLATE_BASIC_LIST, 496),
+        (TEMPLATE_PACKETS, 499),
+    ] {
         assert!(told.contains(&(template, element, 0xffff, false)), "{element}");
     }
     let own: Vec<u16> = told.iter().filter(|told| told.3).map(|told| told.1).collect();
-    assert_eq!(own, [1, 2, 3, 4, 5, 6, 7, 8, 9, 4, 10, 11, 12, 13, 14]);
+    assert_eq!(own, [1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 4, 10, 11, 12, 13, 14, 15, 16, 17, 18]);
     let bytes = |of: u16| -> u16 {
         told.iter().filter(|(template, ..)| *template == of).map(|(_, _, bytes, _)| bytes).sum()
     };
@@ -199,6 +237,10 @@ fn records_that_contradict_themselves_end_those_that_are_read() {
         damaged[20 + at] = octet;
         assert_eq!(all(&damaged, |set| set.delays()), [], "octet {at}");
     }
+    // A packet that says it is two.
+    let mut damaged = golden!("packets");
+    damaged[83] = 2;
+    assert_eq!(all(&damaged, |set| set.packets()), []);
     // A list whose length is no multiple, or that is of other elements.
     let golden = golden!("headers");
     let list = golden.len() - 37;
@@ -211,7 +253,7 @@ fn records_that_contradict_themselves_end_those_that_are_read() {
 
 #[test]
 fn damaged_messages_of_telemetry_are_refused_or_read_without_panic() {
-    for golden in [golden!("headers"), golden!("hops"), golden!("delays")] {
+    for golden in [golden!("headers"), golden!("hops"), golden!("delays"), golden!("packets")] {
         each_truncation(&golden, |cut| assert!(Message::parse(cut).is_err()));
         each_bit_flip(&golden, |damaged| {
             let Ok(message) = Message::parse(damaged) else { return };
@@ -219,7 +261,9 @@ fn damaged_messages_of_telemetry_are_refused_or_read_without_panic() {
                 let headers: Vec<_> = set.headers().collect();
                 let (hops, delays) =
                     (set.hops().collect::<Vec<_>>(), set.delays().collect::<Vec<_>>());
+                let packets: Vec<_> = set.packets().collect();
                 for read in [
+                    emitted(|into| emit_packets(HEADER, &packets, into)),
                     emitted(|into| emit_headers(HEADER, &headers, into)),
                     emitted(|into| emit_hops(HEADER, &hops, into)),
                     emitted(|into| emit_delays(HEADER, &delays, into)),
@@ -252,8 +296,9 @@ fn any_record() -> impl Strategy<Value = IntMetadata> {
 
 proptest! {
     #[test]
-    fn all_hops_are_read_back(records in any_vec((any::<u8>(), any_record()), 0..20)) {
-        let records: Vec<_> = records.into_iter().map(|(place, record)| hop(place, record)).collect();
+    fn all_hops_are_read_back(records in any_vec((any::<(u8, u32)>(), any_record()), 0..20)) {
+        let hop = |((place, packet), record)| hop(place, record, packet);
+        let records: Vec<_> = records.into_iter().map(hop).collect();
         let message = emitted(|into| emit_hops(HEADER, &records, into));
         prop_assert_eq!(all(&message, |set| set.hops()), records);
     }

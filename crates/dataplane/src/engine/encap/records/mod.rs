@@ -52,6 +52,15 @@ struct Place {
     is_doubtful: bool,
 }
 
+/// A packet at the end of its path that is told of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToldEnd {
+    /// What it says.
+    pub end: PathEnd,
+    /// The header that said so, from its IPv6 header on, with nothing inside.
+    pub header: Vec<u8>,
+}
+
 /// What became of packets that should have taken records along.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordLosses {
@@ -74,7 +83,7 @@ pub(crate) struct Records {
     /// How many places each path has.
     shares: Shares<u32>,
     flows: FlowCounters,
-    ends: Vec<PathEnd>,
+    ends: Vec<ToldEnd>,
     losses: RecordLosses,
     /// What of these has been told.
     told: RecordLosses,
@@ -305,13 +314,13 @@ impl Records {
         match header::end(header, own.as_ref(), flow, limit_ns) {
             Ok(None) => {}
             Ok(Some(_)) if self.ends.len() >= ENDS_MAX => self.losses.untold += 1,
-            Ok(Some(end)) => self.ends.push(end),
+            Ok(Some(end)) => self.ends.push(ToldEnd { end, header: header.to_vec() }),
             Err(Strayed) => self.losses.strayed += 1,
         }
     }
 
     /// What was told since this was asked last. What was lost until now counts as told, too.
-    pub(crate) fn take_ends(&mut self) -> Vec<PathEnd> {
+    pub(crate) fn take_ends(&mut self) -> Vec<ToldEnd> {
         self.told = self.losses;
         std::mem::take(&mut self.ends)
     }
