@@ -1,6 +1,7 @@
 //! Adds to the data plane's counters what the interfaces behind the ports counted themselves, what became of messages
-//! of functions, and how often the node was without a data plane.
+//! of functions and of what collectors are told, and how often the node was without a data plane.
 
+use crate::export::Exported;
 use crate::interfaces::Interfaces;
 use crate::messages::Counts;
 use catena_model::program::PortEntry;
@@ -33,6 +34,7 @@ pub(crate) struct Completion<'k> {
     pub(crate) absences: Absences,
     pub(crate) interfaces: &'k Interfaces,
     pub(crate) messages: &'k Counts,
+    pub(crate) exported: &'k Exported,
 }
 
 /// The completed counters in their canonical form. Bytes that are no counters pass unchanged: the
@@ -42,7 +44,7 @@ pub(crate) async fn complete(body: Vec<u8>, wanted: Wanted, known: Completion<'_
         tracing::warn!("the data plane's counters cannot be read; its version may be another");
         return body;
     };
-    let Completion { ports, absences, interfaces, messages } = known;
+    let Completion { ports, absences, interfaces, messages, exported } = known;
     messages.complete(&mut counters.functions);
     if !wanted.interfaces {
         return serde_json::to_vec(&Answer::Counters(counters)).unwrap_or(body);
@@ -52,6 +54,7 @@ pub(crate) async fn complete(body: Vec<u8>, wanted: Wanted, known: Completion<'_
             port.interface = interfaces.statistics(&entry.attachment).await;
         }
     }
+    counters.exports = exported.counters();
     let (missed_at_ports, missed_at_tunnels) = interfaces.missed();
     counters.dataplane.absences = Absences { missed_at_ports, missed_at_tunnels, ..absences };
     serde_json::to_vec(&Answer::Counters(counters)).unwrap_or(body)

@@ -8,9 +8,11 @@
 mod absence;
 mod capacity;
 mod clock;
+mod collectors;
 mod counters;
 mod discovery;
 mod error;
+mod export;
 mod fast_path;
 mod flaps;
 mod holdings;
@@ -34,6 +36,7 @@ mod stubs;
 mod underlay;
 
 pub use error::AgentError;
+pub use export::Exports;
 pub use port_io::PortIo;
 
 use catena_model::NodeName;
@@ -78,6 +81,8 @@ pub struct Config {
     /// How the data plane takes frames from ports; anything but a packet ring goes past the kernel
     /// path and needs `uses_fast_path` to be false.
     pub port_io: PortIo,
+    /// Collectors of what packets with telemetry say.
+    pub exports: Exports,
 }
 
 /// PEM files of mutual TLS. They are read at each connection, so that they may be renewed.

@@ -2,21 +2,22 @@
 //! collectors. Knows who counts what; refuses to know what they say.
 
 mod alerts;
-mod collectors;
 
+use crate::collectors::{Collectors, Datagram, Tally};
 use alerts::Alerts;
 use catena_model::account::{FunctionCounters, MessageCounters};
 use catena_model::id::InstanceId;
-use catena_model::limits::NODE_FUNCTIONS_MAX;
+use catena_model::limits::{FUNCTION_DATAGRAMS_PER_SECOND, NODE_FUNCTIONS_MAX};
 use catena_model::question::{AlertQuestion, InstanceAlerts};
 use catena_protocol::message;
-use collectors::{Collectors, Datagram};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use uuid::Uuid;
 
 /// Instances that anything is known of at once: those that run, and as many that did.
 const INSTANCES_MAX: usize = 2 * NODE_FUNCTIONS_MAX;
+/// What functions may send.
+const LIMIT: (u64, &str) = (FUNCTION_DATAGRAMS_PER_SECOND, "the functions of this node");
 
 /// What became of messages, by instance.
 #[derive(Clone, Debug, Default)]
@@ -43,18 +44,33 @@ impl Counts {
     }
 }
 
+impl Tally for Counts {
+    type Of = InstanceId;
+
+    fn note_sent(&self, instance: InstanceId) {
+        self.note(instance, |counters| counters.sent += 1);
+    }
+
+    fn note_unsent(&self, instance: InstanceId, why: &str) {
+        self.note(instance, |counters| {
+            counters.unsent += 1;
+            why.clone_into(&mut counters.trouble);
+        });
+    }
+}
+
 /// All messages of a node.
 #[derive(Debug)]
 pub(crate) struct Messages {
     alerts: Alerts,
-    collectors: Collectors,
+    collectors: Collectors<Counts>,
     pub(crate) counts: Counts,
 }
 
 impl Messages {
     pub(crate) fn new() -> Self {
         let counts = Counts::default();
-        Self { alerts: Alerts::new(), collectors: Collectors::new(counts.clone()), counts }
+        Self { alerts: Alerts::new(), collectors: Collectors::new(counts.clone(), LIMIT), counts }
     }
 
     /// Takes what functions have handed out. What is no such message is nobody's: the data plane is another.
@@ -62,7 +78,7 @@ impl Messages {
         for message::FunctionMessage { instance, collector, body } in messages.messages {
             let Ok(instance) = Uuid::from_slice(&instance).map(InstanceId) else { continue };
             if !collector.is_empty() {
-                self.collectors.send(collector, Datagram { instance, body });
+                self.collectors.send(&collector, Datagram { of: instance, body });
             } else if let Ok(line) = String::from_utf8(body) {
                 self.take_alert(instance, line);
             }

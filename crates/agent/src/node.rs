@@ -17,6 +17,7 @@ pub(crate) use ports::parse_port;
 use crate::Config;
 use crate::absence::Absence;
 use crate::counters::{self, Wanted};
+use crate::export::Exporter;
 use crate::interfaces::{Interfaces, Seen};
 use crate::link::{LinkEvent, Outgoing};
 use crate::links::Links;
@@ -97,6 +98,8 @@ pub(crate) struct Node {
     messages: Messages,
     /// Packets that came to the end of their path.
     path_ends: EndsForController,
+    /// The same on their way to collectors of others.
+    exporter: Exporter,
     /// The instances that this node runs itself.
     crew: Crew<Processes>,
 }
@@ -121,6 +124,7 @@ impl Node {
         crew: Crew<Processes>,
     ) -> Self {
         Self {
+            exporter: Exporter::new(&config.exports),
             config,
             announce,
             gate: ProgramGate::default(),
@@ -382,7 +386,10 @@ impl Node {
                 from_dataplane::Message::LinksUnheard(unheard) => self.take_unheard(&unheard),
                 from_dataplane::Message::FlowsAsked(asked) => self.ask_for_flows(asked),
                 from_dataplane::Message::FunctionMessages(messages) => self.messages.take(messages),
-                from_dataplane::Message::PathEnds(ends) => self.path_ends.take(ends),
+                from_dataplane::Message::PathEnds(mut ends) => {
+                    self.exporter.take(&mut ends.ends);
+                    self.path_ends.take(ends);
+                }
                 from_dataplane::Message::State(_)
                 | from_dataplane::Message::KernelUnderlayResult(_)
                 | from_dataplane::Message::UnderlayDevicesResult(_) => {}
@@ -456,12 +463,14 @@ impl Node {
         let Some(session) = self.session.clone() else { return };
         let (entries, interfaces) = (self.ports.attached_entries(), self.interfaces.clone());
         let (absences, messages) = (self.absence.known(), self.messages.counts.clone());
+        let exported = self.exporter.exported.clone();
         tokio::spawn(async move {
             let known = counters::Completion {
                 ports: entries,
                 absences,
                 interfaces: &interfaces,
                 messages: &messages,
+                exported: &exported,
             };
             let body = counters::complete(answer.body, wanted, known).await;
             let message = from_agent::Message::Answer(Answer { request, body });

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output::{block, say};
-use crate::roles::{FormArgument, PortIoChoice, check_workers};
+use crate::roles::{FormArgument, PortIoChoice, check_workers, collector};
 use catena_lab::{RunOptions, RunReport, RunningLab, StartOptions};
 use clap::{Args, Subcommand};
 use std::num::NonZeroUsize;
@@ -95,6 +95,12 @@ pub(crate) struct PlaneArguments {
     /// The form in which they ask, whatever it costs.
     #[arg(long, value_enum, requires = "function_threads")]
     function_form: Option<FormArgument>,
+    /// Whom agents tell by IPFIX what packets with telemetry say, as the hosts of the lab reach it.
+    #[arg(long, value_name = "HOST:PORT", value_parser = collector)]
+    ipfix_collector: Option<String>,
+    /// The same by telemetry reports.
+    #[arg(long, value_name = "HOST:PORT", value_parser = collector)]
+    int_collector: Option<String>,
 }
 
 impl PlaneArguments {
@@ -106,6 +112,8 @@ impl PlaneArguments {
             workers: self.workers,
             function_threads: self.function_threads,
             function_form: self.function_form.map(|form| form.word().to_owned()),
+            ipfix_collector: self.ipfix_collector,
+            int_collector: self.int_collector,
             ..StartOptions::foreground()?
         })
     }

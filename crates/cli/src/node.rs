@@ -9,6 +9,7 @@ use crate::packing;
 use crate::slice::{fields, place};
 use catena_model::NodeName;
 use catena_model::account::{NodeCounters, SliceCounters};
+use catena_model::export::ExportCounters;
 use catena_model::id::SliceId;
 use catena_model::slice::{InjectedSlice, SliceDocument};
 use catena_model::status::{NodeDetail, NodeStatus, TableFill};
@@ -245,6 +246,7 @@ fn show(node: &NodeDetail) {
         for line in kernel_path::in_full(&counters.node, kernel) {
             say!("{line}");
         }
+        counters.exports.iter().map(export_line).for_each(|line| say!("{line}"));
     }
     show_tables(&node.tables);
 }
@@ -257,6 +259,20 @@ fn segments_line(node: &NodeDetail) -> Option<String> {
         "segments at {} below {}   number in telemetry {device}",
         place.address, place.locator
     ))
+}
+
+/// What a collector was told.
+fn export_line(counters: &ExportCounters) -> String {
+    let ExportCounters { format, collector, packets, unreadable, sent, unsent, trouble } = counters;
+    let mut line =
+        format!("{} to {collector}: told of {packets} packets in {sent} datagrams", format.name());
+    if *unsent > 0 {
+        line += &format!("; {unsent} datagrams were not sent, the last as {trouble}");
+    }
+    if *unreadable > 0 {
+        line += &format!("; {unreadable} packets had no header that can be read");
+    }
+    line
 }
 
 fn show_tables(tables: &[TableFill]) {

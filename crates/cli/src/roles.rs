@@ -5,7 +5,7 @@ use crate::connection::default_api;
 use crate::failure::Failure;
 use crate::nf_beside;
 use crate::user;
-use catena_agent::{DataplanePaths, InstancePaths, PortIo, TlsPaths};
+use catena_agent::{DataplanePaths, Exports, InstancePaths, PortIo, TlsPaths};
 use catena_controller::{Auth, ListenerSource, Overlap};
 use catena_dataplane::engine::FLOOD_FRAMES_PER_SECOND;
 use catena_dataplane::shell::User;
@@ -96,6 +96,17 @@ fn link_pattern(text: &str) -> Result<String, String> {
         "" => Err("name an interface".into()),
         "lo" => Err("it leads to nobody else; name an interface with a cable in it".into()),
         _ => Ok(text.to_owned()),
+    }
+}
+
+/// A collector of telemetry. Its host is looked up when there is something to tell.
+pub(crate) fn collector(text: &str) -> Result<String, String> {
+    let is_port = |port: &str| port.parse().is_ok_and(|port: u16| port > 0);
+    let parts = text.rsplit_once(':').filter(|(host, port)| !host.is_empty() && is_port(port));
+    let is_bracketed = |host: &str| host.starts_with('[') && host.ends_with(']');
+    match parts {
+        Some((host, _)) if is_bracketed(host) || !host.contains(':') => Ok(text.to_owned()),
+        _ => Err("expected HOST:PORT, such as 192.0.2.7:4739 or [2001:db8::7]:4739".into()),
     }
 }
 
@@ -199,6 +210,12 @@ pub(crate) struct AgentArguments {
     /// Run the data plane without its sandbox, to look at it: any system call, any file of its user.
     #[arg(long)]
     no_sandbox: bool,
+    /// Tell a collector, HOST:PORT by UDP, what packets with telemetry say at the end of their path, as IPFIX.
+    #[arg(long, value_name = "HOST:PORT", value_parser = collector)]
+    ipfix_collector: Option<String>,
+    /// The same as telemetry reports 2.0 of the P4 applications working group.
+    #[arg(long, value_name = "HOST:PORT", value_parser = collector)]
+    int_collector: Option<String>,
     /// How the data plane takes frames from ports; `xdp` and `tap` need --no-fastpath.
     #[arg(long, value_enum, default_value = "afpacket")]
     port_io: PortIoChoice,
@@ -476,6 +493,7 @@ pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
         instances,
         uses_fast_path: !arguments.no_fastpath,
         port_io: arguments.port_io.into(),
+        exports: Exports { ipfix: arguments.ipfix_collector, int_reports: arguments.int_collector },
     };
     Ok(runtime()?.block_on(catena_agent::run(config))?)
 }

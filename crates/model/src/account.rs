@@ -5,6 +5,7 @@
 
 use crate::bundle::ConfigurationId;
 use crate::drop_reason::DropReason;
+use crate::export::ExportCounters;
 use crate::id::{BlueprintNumber, ChainId, InstanceId, NodeName, PathId, PortId, SliceId};
 use crate::kernel::KernelCounters;
 use crate::parallelism::FormChoice;
@@ -437,6 +438,9 @@ pub struct NodeCounters {
     /// Flows that the controller was asked for.
     #[serde(default, skip_serializing_if = "SetupCounters::is_none")]
     pub setups: SetupCounters,
+    /// What the agent tells collectors of others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exports: Vec<ExportCounters>,
     /// Who counted.
     #[serde(default)]
     pub dataplane: DataplaneLife,
@@ -461,6 +465,7 @@ impl NodeCounters {
             deaths: BTreeMap::new(),
             crowded: CrowdedCounters::default(),
             setups: SetupCounters::default(),
+            exports: Vec::new(),
             dataplane: DataplaneLife::default(),
         }
     }

@@ -20,6 +20,7 @@ mod encapsulation;
 pub mod entry;
 pub mod event;
 pub mod explain;
+pub mod export;
 pub mod id;
 pub mod instance;
 pub mod kernel;

@@ -68,6 +68,8 @@ limits! {
         "Alerts of one instance in one answer.";
     FUNCTION_DATAGRAMS_PER_SECOND: u64 = 10_000, "datagrams",
         "What one agent sends to collectors for the functions of its node; what is beyond counts as not sent.";
+    NODE_EXPORT_DATAGRAMS_PER_SECOND: u64 = 10_000, "datagrams",
+        "What one agent sends to collectors of telemetry; what is beyond counts as not sent.";
     NODE_FUNCTION_MESSAGES_BYTES_MAX: usize = 1024 * 1024, "bytes",
         "Messages of all functions of a data plane that wait for its agent; what finds no room is lost, and counted.";
     NODE_FUNCTIONS_MAX: usize = 256, "functions",

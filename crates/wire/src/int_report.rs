@@ -102,6 +102,19 @@ impl ReportedPacket {
     }
 }
 
+impl HardwareId {
+    /// Of a node with one part that reports.
+    pub const ONLY: Self = Self::from_low_bits(0);
+}
+
+impl ReportSequence {
+    /// Behind so many groups, modulo 2^22.
+    #[must_use]
+    pub const fn of(groups: u32) -> Self {
+        Self::from_low_bits(groups)
+    }
+}
+
 /// The head of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReportGroup {

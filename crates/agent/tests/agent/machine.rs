@@ -1,7 +1,7 @@
 //! A node in a namespace of its own, and the agent on it.
 
 use crate::programs;
-use catena_agent::{AgentError, Config, DataplanePaths, InstancePaths, PortIo, TlsPaths};
+use catena_agent::{AgentError, Config, DataplanePaths, Exports, InstancePaths, PortIo, TlsPaths};
 use catena_kernel::namespace::{NamespaceId, NetNamespace, enter, run_in};
 use catena_kernel::netlink::Netlink;
 use catena_kernel::{capabilities, sysctl};
@@ -120,6 +120,7 @@ impl Machine {
             links: Vec::new(),
             uses_fast_path: false,
             port_io: PortIo::PacketRing,
+            exports: Exports::default(),
             dataplane: dataplane.clone(),
             instances: InstancePaths {
                 home: self.dir.path().join("instances"),

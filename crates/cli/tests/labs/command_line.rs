@@ -32,7 +32,7 @@ fn line<'t>(table: &'t str, word: &str) -> &'t str {
     table.lines().find(is_it).unwrap_or_else(|| panic!("no line '{word}' in:\n{table}"))
 }
 
-fn metrics(house: &House) -> String {
+pub(crate) fn metrics(house: &House) -> String {
     let address = house.client.base().trim_start_matches("http://");
     let mut socket = TcpStream::connect(address).expect("the API listens");
     let head = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");

@@ -26,6 +26,7 @@ mod endings;
 mod equipment;
 mod experiments;
 mod explain;
+mod exports;
 mod failover;
 mod first_packet;
 mod full_disks;

@@ -1,7 +1,10 @@
 //! Starts controller and agents of a lab as processes of this same binary. Knows their command
 //! lines; refuses to link them.
 
-use super::start::{FUNCTION_FORM, FUNCTION_THREADS, PORT_IO, WITHOUT_FAST_PATH, WORKERS};
+use super::start::{
+    FUNCTION_FORM, FUNCTION_THREADS, INT_COLLECTOR, IPFIX_COLLECTOR, PORT_IO, WITHOUT_FAST_PATH,
+    WORKERS,
+};
 use super::state::{LabState, Running};
 use crate::error::{LabError, Result};
 use crate::vocabulary::FunctionThreads;
@@ -170,6 +173,8 @@ impl Roles<'_> {
             ("--workers", of_lab(WORKERS)),
             ("--function-threads", threads),
             ("--function-form", form),
+            ("--ipfix-collector", of_lab(IPFIX_COLLECTOR)),
+            ("--int-collector", of_lab(INT_COLLECTOR)),
         ];
         for (option, value) in &told {
             arguments.extend(value.iter().flat_map(|value| [option, value.as_str()]));

@@ -33,6 +33,11 @@ pub(crate) const FUNCTION_THREADS: &str = "CATENA_LAB_FUNCTION_THREADS";
 /// Set in the environment of a lab whose data planes ask functions in this form, whatever it costs.
 pub(crate) const FUNCTION_FORM: &str = "CATENA_LAB_FUNCTION_FORM";
 
+/// Set in the environment of a lab whose agents tell a collector by IPFIX what packets with telemetry say.
+pub(crate) const IPFIX_COLLECTOR: &str = "CATENA_LAB_IPFIX_COLLECTOR";
+/// The same by telemetry reports.
+pub(crate) const INT_COLLECTOR: &str = "CATENA_LAB_INT_COLLECTOR";
+
 /// How a lab shall be started.
 #[derive(Clone, Debug)]
 pub struct StartOptions {
@@ -51,6 +56,10 @@ pub struct StartOptions {
     pub function_threads: Option<usize>,
     /// The form in which they ask, in the agents' word (`--function-form`); none: that which each node chooses.
     pub function_form: Option<String>,
+    /// Who is told by IPFIX what packets with telemetry say, `HOST:PORT` as the hosts of the lab reach it.
+    pub ipfix_collector: Option<String>,
+    /// The same by telemetry reports.
+    pub int_collector: Option<String>,
 }
 
 impl StartOptions {
@@ -64,6 +73,8 @@ impl StartOptions {
             workers: None,
             function_threads: None,
             function_form: None,
+            ipfix_collector: None,
+            int_collector: None,
         }
     }
 
@@ -138,6 +149,12 @@ impl Started {
         }
         if let Some(form) = &options.function_form {
             command.env(FUNCTION_FORM, form);
+        }
+        if let Some(collector) = &options.ipfix_collector {
+            command.env(IPFIX_COLLECTOR, collector);
+        }
+        if let Some(collector) = &options.int_collector {
+            command.env(INT_COLLECTOR, collector);
         }
         let said = if options.is_detached { Some(detach(&mut command)?) } else { None };
         let isolation = Isolation {

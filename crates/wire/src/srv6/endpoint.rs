@@ -55,7 +55,6 @@ pub(crate) fn hop(header: &Ipv6Header) -> Result<u8, Srv6Error> {
 ///
 /// # Errors
 /// When the packet is none of segment routing, is at its last segment, or has no hops left. It is left as it was.
-#[inline]
 pub fn end(packet: &mut [u8]) -> Result<Ipv6Addr, Srv6Error> {
     let advance = Advance::of(&Srv6View::parse(packet)?)?;
     advance.write(packet)?;

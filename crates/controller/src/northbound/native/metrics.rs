@@ -338,7 +338,7 @@ pub(super) async fn answer(view: &View) -> Result<Response, Problem> {
         let state = situation.chain_status(intent, chain.id).state;
         metrics.chain_active.get_or_create(&labels).set(i64::from(state == ChainState::Active));
     }
-    telemetry_metrics::add(view, &mut registry);
+    telemetry_metrics::add(view, &counters, &mut registry);
     let mut text = String::new();
     // Writing to a text cannot fail.
     let _ = encode(&mut text, &registry);

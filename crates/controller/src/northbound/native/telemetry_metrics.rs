@@ -6,6 +6,8 @@ use super::view::View;
 use crate::southbound::telemetry::state::NodeTold;
 use catena_adapt::observe::{DelayFigures, PathFigures, Quantile};
 use catena_model::NodeName;
+use catena_model::account::NodeCounters;
+use catena_model::export::ExportCounters;
 use catena_model::telemetry::DeviceId;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -29,12 +31,21 @@ struct TelemetryMetrics {
     refused: Counters,
     left_out: Counters,
     untold: Counters,
+    exported: Counters,
+    export_datagrams: Counters,
 }
 
 /// Adds what is known now.
-pub(super) fn add(view: &View, registry: &mut Registry) {
+pub(super) fn add(
+    view: &View,
+    counters: &BTreeMap<NodeName, NodeCounters>,
+    registry: &mut Registry,
+) {
     let metrics = TelemetryMetrics::default();
     metrics.register(registry);
+    for (node, counters) in counters {
+        metrics.add_exports(&vec![("node", node.into())], &counters.exports);
+    }
     let board = &view.app.fleet.telemetry;
     for path in board.paths() {
         let record = view.situation.blueprint.ledger.paths.get(&path);
@@ -66,6 +77,8 @@ impl TelemetryMetrics {
         counter("telemetry_refused", "Reports that were not believed, by reason", &self.refused);
         counter("telemetry_left_out", "Reports that did not come, by number", &self.left_out);
         counter("telemetry_lost", "Packets not told of for want of room, by place", &self.untold);
+        counter("export_packets", "Packets that collectors of others are told of", &self.exported);
+        counter("export_datagrams", "Datagrams to such collectors", &self.export_datagrams);
     }
 
     fn add_path(&self, path: &Labels, nodes: &BTreeMap<DeviceId, NodeName>, figures: &PathFigures) {
@@ -87,6 +100,18 @@ impl TelemetryMetrics {
             }
         }
         figures.chain.iter().for_each(|delay| set(&self.chain_delay, path, delay));
+    }
+
+    fn add_exports(&self, here: &Labels, exports: &[ExportCounters]) {
+        for export in exports {
+            let labels = with(here, &[("format", export.format.name())]);
+            for (result, packets) in [("told", export.packets), ("unreadable", export.unreadable)] {
+                count(&self.exported, &with(&labels, &[("result", result)]), packets);
+            }
+            for (result, datagrams) in [("sent", export.sent), ("unsent", export.unsent)] {
+                count(&self.export_datagrams, &with(&labels, &[("result", result)]), datagrams);
+            }
+        }
     }
 
     fn add_node(&self, here: &Labels, told: &NodeTold) {

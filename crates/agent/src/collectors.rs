@@ -1,9 +1,7 @@
 //! Ways to collectors, a task each: a name that takes long to be looked up is nobody else's affair. Knows sockets and
 //! how many datagrams there may be; refuses to know what is in them. What a collector does not take is not known here.
 
-use super::Counts;
-use catena_model::id::InstanceId;
-use catena_model::limits::{FUNCTION_DATAGRAMS_PER_SECOND, NODE_FUNCTIONS_MAX};
+use catena_model::limits::NODE_FUNCTIONS_MAX;
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -23,47 +21,62 @@ const RETRY_EVERY: Duration = Duration::from_secs(5);
 /// A way that nothing has gone for so long is taken down.
 const IDLE: Duration = Duration::from_secs(300);
 
-/// A message on its way.
-#[derive(Debug)]
-pub(super) struct Datagram {
-    pub(super) instance: InstanceId,
-    pub(super) body: Vec<u8>,
+/// Who counts what became of datagrams.
+pub(crate) trait Tally: Clone + Send + 'static {
+    /// Whose a datagram is.
+    type Of: Copy + Send;
+
+    /// One was sent.
+    fn note_sent(&self, of: Self::Of);
+
+    /// One was not, for this reason.
+    fn note_unsent(&self, of: Self::Of, why: &str);
 }
 
+/// A message on its way.
 #[derive(Debug)]
-pub(super) struct Collectors {
-    ways: HashMap<String, mpsc::Sender<Datagram>>,
-    counts: Counts,
+pub(crate) struct Datagram<O> {
+    pub(crate) of: O,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Ways to collectors, whose datagrams are counted by one.
+#[derive(Debug)]
+pub(crate) struct Collectors<T: Tally> {
+    ways: HashMap<String, mpsc::Sender<Datagram<T::Of>>>,
+    tally: T,
+    /// Datagrams that may be sent in a second, by whom.
+    limit: (u64, &'static str),
     /// The second that is now, and what was sent in it.
     second: (Instant, u64),
 }
 
-impl Collectors {
-    pub(super) fn new(counts: Counts) -> Self {
-        Self { ways: HashMap::new(), counts, second: (Instant::now(), 0) }
+impl<T: Tally> Collectors<T> {
+    /// `limit`: so many datagrams a second, by whom.
+    pub(crate) fn new(tally: T, limit: (u64, &'static str)) -> Self {
+        Self { ways: HashMap::new(), tally, limit, second: (Instant::now(), 0) }
     }
 
     /// Sends a datagram, or counts why not.
-    pub(super) fn send(&mut self, collector: String, datagram: Datagram) {
-        let instance = datagram.instance;
+    pub(crate) fn send(&mut self, collector: &str, datagram: Datagram<T::Of>) {
+        let of = datagram.of;
         if let Err(why) = self.try_send(collector, datagram) {
-            unsent(&self.counts, instance, &why);
+            self.tally.note_unsent(of, &why);
         }
     }
 
-    fn try_send(&mut self, collector: String, datagram: Datagram) -> Result<(), String> {
+    fn try_send(&mut self, collector: &str, datagram: Datagram<T::Of>) -> Result<(), String> {
         let now = Instant::now();
         if now.duration_since(self.second.0) >= Duration::from_secs(1) {
             self.second = (now, 0);
         }
-        if self.second.1 >= FUNCTION_DATAGRAMS_PER_SECOND {
-            return Err(format!(
-                "the functions of this node send more than {FUNCTION_DATAGRAMS_PER_SECOND} datagrams a second"
-            ));
+        let (limit, who) = self.limit;
+        if self.second.1 >= limit {
+            return Err(format!("{who} would send more than {limit} datagrams a second"));
         }
         self.second.1 += 1;
         let too_many = |_| format!("more than {WAITING_MAX} datagrams wait for '{collector}'");
-        if let Some(way) = self.ways.get(&collector).filter(|way| !way.is_closed()) {
+        if let Some(way) = self.ways.get(collector).filter(|way| !way.is_closed()) {
             return way.try_send(datagram).map_err(too_many);
         }
         self.ways.retain(|_, way| !way.is_closed());
@@ -72,24 +85,21 @@ impl Collectors {
         }
         let (way, waiting) = mpsc::channel(WAITING_MAX);
         let first = way.try_send(datagram).map_err(too_many);
-        tokio::spawn(serve(collector.clone(), waiting, self.counts.clone()));
-        self.ways.insert(collector, way);
+        tokio::spawn(serve(collector.to_owned(), waiting, self.tally.clone()));
+        self.ways.insert(collector.to_owned(), way);
         first
     }
 }
 
-fn unsent(counts: &Counts, instance: InstanceId, why: &str) {
-    counts.note(instance, |counters| {
-        counters.unsent += 1;
-        why.clone_into(&mut counters.trouble);
-    });
-}
-
 /// Sends what comes, until nothing has for long.
-async fn serve(collector: String, mut waiting: mpsc::Receiver<Datagram>, counts: Counts) {
+async fn serve<T: Tally>(
+    collector: String,
+    mut waiting: mpsc::Receiver<Datagram<T::Of>>,
+    tally: T,
+) {
     let mut socket = Err(String::new());
     let mut opened: Option<Instant> = None;
-    while let Ok(Some(Datagram { instance, body })) = timeout(IDLE, waiting.recv()).await {
+    while let Ok(Some(Datagram { of, body })) = timeout(IDLE, waiting.recv()).await {
         let every = if socket.is_ok() { LOOKUP_EVERY } else { RETRY_EVERY };
         if opened.is_none_or(|at| at.elapsed() >= every) {
             let open = timeout(LOOKUP_TIMEOUT, open(&collector)).await;
@@ -105,8 +115,8 @@ async fn serve(collector: String, mut waiting: mpsc::Receiver<Datagram>, counts:
             Err(why) => Err(why.clone()),
         };
         match sent {
-            Ok(()) => counts.note(instance, |counters| counters.sent += 1),
-            Err(why) => unsent(&counts, instance, &format!("collector '{collector}': {why}")),
+            Ok(()) => tally.note_sent(of),
+            Err(why) => tally.note_unsent(of, &format!("collector '{collector}': {why}")),
         }
     }
 }
@@ -131,9 +141,13 @@ async fn open(collector: &str) -> io::Result<UdpSocket> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::messages::Counts;
     use catena_model::account::{FunctionCounters, MessageCounters};
     use catena_model::bundle::ConfigurationId;
+    use catena_model::id::InstanceId;
     use uuid::Uuid;
+
+    const LIMIT: u64 = 1_000;
 
     fn counted(counts: &Counts, instance: InstanceId) -> MessageCounters {
         let mut known = [FunctionCounters {
@@ -159,15 +173,15 @@ mod tests {
         let collector = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let place = collector.local_addr().unwrap().to_string();
         let (counts, instance) = (Counts::default(), InstanceId(Uuid::from_u128(1)));
-        let mut collectors = Collectors::new(counts.clone());
-        let datagram = |body: &[u8]| Datagram { instance, body: body.to_vec() };
+        let mut collectors = Collectors::new(counts.clone(), (LIMIT, "a test"));
+        let datagram = |body: &[u8]| Datagram { of: instance, body: body.to_vec() };
         for body in [b"one", b"two"] {
-            collectors.send(place.clone(), datagram(body));
+            collectors.send(&place, datagram(body));
             let mut heard = [0; 16];
             let length = collector.recv(&mut heard).await.unwrap();
             assert_eq!(&heard[..length], body);
         }
-        collectors.send("no such host".into(), datagram(b"lost"));
+        collectors.send("no such host", datagram(b"lost"));
         let is_counted = || counted(&counts, instance).unsent > 0;
         while !is_counted() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -178,18 +192,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_sends_no_more_than_it_may() {
+    async fn nobody_sends_more_than_he_may() {
         let (counts, instance) = (Counts::default(), InstanceId(Uuid::from_u128(1)));
-        let mut collectors = Collectors::new(counts.clone());
-        let all = FUNCTION_DATAGRAMS_PER_SECOND + 3;
+        let mut collectors = Collectors::new(counts.clone(), (LIMIT, "a test"));
+        let all = LIMIT + 3;
         collectors.second = (Instant::now() + Duration::from_secs(60), 0);
         for number in 0..all {
             // Of one collector too many would wait.
             let collector = format!("{}:1", number % 64);
-            collectors.send(collector, Datagram { instance, body: Vec::new() });
+            collectors.send(&collector, Datagram { of: instance, body: Vec::new() });
         }
         let MessageCounters { unsent, trouble, .. } = counted(&counts, instance);
         assert_eq!(unsent, 3);
-        assert!(trouble.contains("datagrams a second"), "{trouble}");
+        assert_eq!(trouble, "a test would send more than 1000 datagrams a second");
     }
 }
