@@ -3,14 +3,15 @@
 
 mod int_reports;
 mod ipfix;
+mod moment;
 
 use crate::collectors::{Collectors, Datagram, Tally};
 use catena_model::export::{ExportCounters, ExportFormat};
 use catena_model::limits::NODE_EXPORT_DATAGRAMS_PER_SECOND;
 use catena_protocol::message::PathEnd;
 use catena_wire::srv6_int::{IntView, Tail};
+use moment::Moment;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Bytes of a datagram at most: with headers of IPv6 and UDP it fits any path.
 const DATAGRAM_BYTES_MAX: usize = 1_400;
@@ -43,21 +44,6 @@ impl<'p> Told<'p> {
         let view = IntView::parse(header, Tail::Tlv).ok()?;
         let reason = u8::try_from(end.reason).ok()?;
         Some(Self { view, header, path: end.path, flow: end.flow, reason })
-    }
-}
-
-/// When it is told.
-#[derive(Clone, Copy, Debug)]
-struct Moment {
-    now: Instant,
-    /// Seconds since 1970, modulo 2^32 (RFC 7011 section 3.1).
-    seconds: u32,
-}
-
-impl Moment {
-    fn now() -> Self {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { now: Instant::now(), seconds: since_1970.as_secs() as u32 }
     }
 }
 

@@ -524,3 +524,20 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     Ok(builder.worker_threads(WORKERS).enable_all().build()?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_collector_is_a_host_and_a_port() {
+        for right in ["192.0.2.7:4739", "[2001:db8::7]:4739", "collector.example:1"] {
+            assert_eq!(collector(right).as_deref(), Ok(right));
+        }
+        for wrong in
+            ["", "192.0.2.7", ":4739", "a:0", "a:65536", "a:b", "2001:db8::7:4739", "2001:db8::7"]
+        {
+            assert!(collector(wrong).is_err_and(|why| why.contains("HOST:PORT")), "{wrong}");
+        }
+    }
+}

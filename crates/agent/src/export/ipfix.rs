@@ -1,7 +1,8 @@
 //! As IPFIX: a record of each packet, with its header as a whole, and one of each hop that wrote one. Refuses to know
 //! where it goes.
 
-use super::{DATAGRAM_BYTES_MAX, Moment, Told};
+use super::moment::Moment;
+use super::{DATAGRAM_BYTES_MAX, Told};
 use catena_wire::ipfix::{
     HOP_BYTES, HopRecord, IpfixError, MessageHeader, PacketRecord, emit_hops, emit_packets,
     emit_telemetry_templates,

@@ -10,7 +10,7 @@ use catena_wire::srv6_int::{
     ArrivalTime, IntEncaps, IntMetadata, IntTag, MapInfo, Visit, end_dt_int, end_t_int,
 };
 use std::net::Ipv6Addr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const DEVICE: u16 = 9;
 

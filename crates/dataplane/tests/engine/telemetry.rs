@@ -6,7 +6,7 @@ use crate::rig::Rig;
 use crate::scene::{CHAINED_PORT, packet, packet_v6, with_chain};
 use crate::super_frames::super_frame;
 use crate::town::{Town, device, tunnel_end};
-use catena_dataplane::engine::{ToldEnd, TunnelKind};
+use catena_dataplane::engine::{Engine, ToldEnd, TunnelKind};
 use catena_io::Offload;
 use catena_model::check::ClockTime;
 use catena_model::resource::Encapsulation;
@@ -40,7 +40,7 @@ fn ends(rig: &mut Rig) -> Vec<(usize, PathEnd)> {
     let nodes = rig.nodes.iter_mut().enumerate();
     let told = nodes.flat_map(|(number, node)| {
         let engines = node.engines.iter_mut();
-        let told = engines.flat_map(|engine| engine.take_path_ends());
+        let told = engines.flat_map(Engine::take_path_ends);
         told.map(move |ToldEnd { end, header }| {
             assert_eq!(read_in(&header), end.hops, "what is told is what the header says");
             (number, end)
