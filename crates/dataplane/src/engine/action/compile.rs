@@ -79,7 +79,7 @@ impl Maker<'_> {
                 self.route(position, hop, node, place)
             }
             InstancePlace::There(node) if self.path.encapsulation.is_segmented() => {
-                self.segments(position, node, place)
+                self.segments(position, hop, (node, place))
             }
             _ => self.action(position, hop, to),
         };
@@ -118,15 +118,16 @@ impl Maker<'_> {
     fn segments(
         &self,
         position: PathPosition,
-        node: NodeIndex,
-        place: usize,
+        hop: &HopTable,
+        (node, place): (NodeIndex, usize),
     ) -> Result<Action, DropReason> {
         let tunnel = TunnelKind::Path(self.path.encapsulation);
         let to = self.tables.node_end(node, tunnel).ok_or(DropReason::NoSegments)?;
         let exit = ActionExit::Node { node, to, tunnel };
         let header = segment_lists::of_all((position, place), self.tables)?;
         let instance = u16::try_from(place).map_err(|_| DropReason::NoInstance)?;
-        Ok(Action { exit, rewrite: Rewrite::Segments { header, instance }, is_repeated: false })
+        let is_repeated = self.is_alike(hop) && header.is_some();
+        Ok(Action { exit, rewrite: Rewrite::Segments { header, instance }, is_repeated })
     }
 
     /// Is the same written into all packets? Declared metadata and records are written for each.

@@ -64,11 +64,13 @@ impl<F: FnMut(&Instance, &Memory) -> Result<(), DropReason>> Subject for Plain<'
     #[inline(always)]
     fn put_segments(
         &mut self,
-        _segments: Option<&SegmentsHeader>,
+        segments: Option<&SegmentsHeader>,
         _instance: u16,
     ) -> Result<(), DropReason> {
-        debug_assert!(false, "the fast path leaves it to the slow one");
-        Err(DropReason::UnsupportedEncapsulation)
+        let PlainPacket { buffer, ttl, flow_hash, .. } = &mut self.packet;
+        debug_assert!(segments.is_some(), "those of flows are the slow path's");
+        let segments = segments.ok_or(DropReason::UnsupportedEncapsulation)?;
+        segments.put_before(buffer, *ttl, *flow_hash)
     }
 
     #[inline(always)]

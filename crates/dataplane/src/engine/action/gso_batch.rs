@@ -171,11 +171,7 @@ impl GsoBatcher {
                 return None;
             }
         };
-        let room = match load.kind.is_segmented() {
-            // The header is that of the IPv6 packet.
-            true => self.underlay_mtu(context.tables),
-            false => self.payload_bytes_max(load.to, context.tables),
-        };
+        let room = self.room((load.to, load.kind), context.tables);
         let frame_bytes_max = room.saturating_sub(load.header.added_bytes());
         if frame_bytes_max < segments.len(0) {
             return Some(TooBig { work, segments, frame_bytes_max });
@@ -212,17 +208,22 @@ impl GsoBatcher {
         None
     }
 
-    /// Is a packet of so many bytes, header included, small enough for a datagram to another node?
+    /// Is a packet of so many bytes, header included, small enough for this kind of tunnel to another node?
     #[inline]
-    pub(crate) fn fits(&self, to: IpAddr, bytes: usize, tables: &Tables) -> bool {
-        bytes <= self.payload_bytes_max(to, tables)
+    pub(crate) fn fits(&self, to: (IpAddr, TunnelKind), bytes: usize, tables: &Tables) -> bool {
+        bytes <= self.room(to, tables)
     }
 
-    /// Bytes that a datagram to another node may carry.
+    /// Bytes that such a tunnel takes.
     #[inline]
-    fn payload_bytes_max(&self, to: IpAddr, tables: &Tables) -> usize {
-        let outer = if to.is_ipv4() { IPV4_HEADER_BYTES } else { IPV6_HEADER_BYTES };
-        self.underlay_mtu(tables).saturating_sub(outer + UDP_HEADER_BYTES)
+    fn room(&self, (to, kind): (IpAddr, TunnelKind), tables: &Tables) -> usize {
+        let outer = match to {
+            // The header is that of the IPv6 packet.
+            _ if kind.is_segmented() => 0,
+            IpAddr::V4(_) => IPV4_HEADER_BYTES + UDP_HEADER_BYTES,
+            IpAddr::V6(_) => IPV6_HEADER_BYTES + UDP_HEADER_BYTES,
+        };
+        self.underlay_mtu(tables).saturating_sub(outer)
     }
 
     /// Bytes behind the Ethernet header that the underlay takes, and links, which carry it.

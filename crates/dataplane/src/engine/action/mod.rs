@@ -196,15 +196,16 @@ impl Action {
         Ends { owner, to, passage }
     }
 
-    /// Bytes that stand in front of a frame without metadata.
+    /// Bytes by which a frame without metadata is longer.
     #[inline(always)]
     pub(crate) fn header_bytes(&self) -> usize {
         match &self.rewrite {
             Rewrite::Header(header) => header.len(),
+            Rewrite::Segments { header: Some(header), .. } => header.added_bytes(),
             Rewrite::Nothing
             | Rewrite::Macs { .. }
             | Rewrite::Route { .. }
-            | Rewrite::Segments { .. }
+            | Rewrite::Segments { header: None, .. }
             | Rewrite::Given { .. } => 0,
         }
     }

@@ -7,7 +7,9 @@
 //! what comes back. Inside is an IP packet, whose frame is made anew and addressed to nobody, or the frame itself.
 
 use super::records::{Fresh, LeavingRecords, TAIL};
-use super::{Carried, Headed, Header, HeaderSide, Located, PathEncap, Positions, TTL_INITIAL};
+use super::{
+    Carried, Headed, Header, HeaderSide, Located, PathEncap, Peeked, Positions, TTL_INITIAL,
+};
 use crate::engine::packet::trim_front;
 use catena_io::Buffer;
 use catena_model::explain::HeaderLayer;
@@ -55,6 +57,13 @@ impl Srv6 {
     }
 
     fn read(&self, positions: &Positions, packet: &[u8]) -> Result<Located, DropReason> {
+        let (Sid { path, hop, .. }, header_bytes, ttl) = self.says(positions, packet)?;
+        let position = positions.find(PathId(path), self.encapsulation(), hop, ttl)?;
+        Ok(Located { position, header_bytes })
+    }
+
+    /// Which of this node's identifiers is active, the bytes before the frame, and the time to live.
+    fn says(&self, positions: &Positions, packet: &[u8]) -> Result<(Sid, usize, u8), DropReason> {
         let outer = Outer::read(packet)?;
         let own = positions.own_segments().ok_or(DropReason::NoSegments)?;
         let sid = Sid::read(outer.header.destination).ok();
@@ -76,8 +85,7 @@ impl Srv6 {
             0 | 1 => return Err(DropReason::TtlExpired),
             more => (more - 1).min(TTL_INITIAL),
         };
-        let position = positions.find(PathId(sid.path), self.encapsulation(), sid.hop, ttl)?;
-        Ok(Located { position, header_bytes })
+        Ok((sid, header_bytes, ttl))
     }
 
     /// Makes the frame whole that is under a header, and lets it tell of congestion.
@@ -220,6 +228,26 @@ pub(crate) fn carrier(by: Encapsulation, packet: &[u8]) -> Encapsulation {
     }
 }
 
+/// What a header over segments says that brings nothing special with it: no records, no congestion, and no octets that
+/// it does not count.
+#[inline]
+pub(crate) fn peek_segments(
+    positions: &Positions,
+    encapsulation: Encapsulation,
+    packet: &[u8],
+) -> Option<Peeked> {
+    let (header, payload) = Ipv6Header::parse(packet).ok()?;
+    let is_special = srv6_int::takes_records(packet)
+        || header.traffic_class & ECN == ECN
+        || ipv6::HEADER_BYTES + payload.len() != packet.len();
+    if is_special {
+        return None;
+    }
+    let carrier = Srv6 { keeps_frame: encapsulation.capabilities().keeps_frame };
+    let (Sid { path, hop, .. }, header_bytes, ttl) = carrier.says(positions, packet).ok()?;
+    Some(Peeked { path, hop, ttl, header_bytes: u8::try_from(header_bytes).ok()? })
+}
+
 /// The packet under a header, whose frame is not carried, and its type. For who only looks.
 pub(super) fn packet_under(bytes: &[u8]) -> Option<(&[u8], EtherType)> {
     let outer = Outer::read(bytes).ok()?;
@@ -242,6 +270,13 @@ pub(crate) struct SegmentsHeader {
     way: SegmentsWay,
     bytes: Box<[u8]>,
     recorded: Option<Recorded>,
+}
+
+/// What a header says of the frame that it is in front of.
+#[derive(Clone, Copy, Debug)]
+struct Inside {
+    protocol: IpProtocol,
+    class: u8,
 }
 
 /// What headers of a way are made of.
@@ -379,31 +414,81 @@ impl SegmentsHeader {
             let own = Self::new(SegmentsWay { path, ..self.way.clone() })?;
             return own.write(frame, (path, ttl), flow_hash, leaving);
         }
-        let malformed = DropReason::MalformedSrv6;
+        let inside = self.inside(frame)?;
         let mut header = Header { is_counted: true, ..Header::EMPTY };
         if !self.record(&mut header, leaving) {
             header.copy(&self.bytes);
         }
-        let packet = packet_in(frame);
-        let class = match self.way.keeps_frame() {
-            // What comes out as a frame could not tell of congestion (RFC 6040 section 4.1).
-            true => packet.map_or(0, |(_, class)| class & !ECN),
-            false => {
-                let (protocol, class) = packet?;
-                header.replaces = HEADER_BYTES;
-                let set = srv6::set_carried_protocol(header.bytes_mut(), protocol);
-                set.map_err(|_| malformed)?;
-                class
-            }
-        };
-        let label = FlowLabel::new((flow_hash & FLOW_LABEL_MAX) as u32).map_err(|_| malformed)?;
-        let bytes = header.bytes_mut();
-        // Whoever gets it asks who has sent it, also where another began it.
-        ipv6::set_source(bytes, self.way.source.address).map_err(|_| malformed)?;
-        ipv6::set_traffic_class(bytes, class).map_err(|_| malformed)?;
-        ipv6::set_flow_label(bytes, label).map_err(|_| malformed)?;
-        ipv6::set_hop_limit(bytes, ttl).map_err(|_| malformed)?;
+        header.replaces = self.replaces();
+        self.complete(header.bytes_mut(), inside, ttl, flow_hash)?;
         Ok(header)
+    }
+
+    /// The same in front of a frame where it lies, on the path of the way, without records: there is room for it.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub(crate) fn put_before(
+        &self,
+        buffer: &mut Buffer,
+        ttl: u8,
+        flow_hash: u64,
+    ) -> Result<(), DropReason> {
+        let malformed = DropReason::MalformedSrv6;
+        let inside = self.inside(buffer.bytes())?;
+        buffer.prepend(self.added_bytes()).ok_or(malformed)?;
+        let packet = buffer.bytes_mut();
+        let payload = packet.len().checked_sub(ipv6::HEADER_BYTES);
+        let payload = payload.and_then(|bytes| u16::try_from(bytes).ok()).ok_or(malformed)?;
+        let header = packet.get_mut(..self.bytes.len()).ok_or(malformed)?;
+        header.copy_from_slice(&self.bytes);
+        self.complete(header, inside, ttl, flow_hash)?;
+        ipv6::set_payload_length(packet, payload).map_err(|_| malformed)
+    }
+
+    /// Is it of this path, and the same for all packets but for what is inside? Slices have paths of their own.
+    pub(crate) fn is_of(&self, path: PathId) -> bool {
+        self.way.path == path && self.recorded.is_none()
+    }
+
+    /// Bytes by which a frame is longer with it, if it takes no records along.
+    pub(crate) fn added_bytes(&self) -> usize {
+        self.bytes.len().saturating_sub(self.replaces())
+    }
+
+    /// Bytes at the start of a frame in whose place it stands.
+    fn replaces(&self) -> usize {
+        if self.way.keeps_frame() { 0 } else { HEADER_BYTES }
+    }
+
+    /// What it says of a frame.
+    fn inside(&self, frame: &[u8]) -> Result<Inside, DropReason> {
+        match (packet_in(frame), self.way.keeps_frame()) {
+            // What comes out as a frame could not tell of congestion (RFC 6040 section 4.1).
+            (packet, true) => {
+                let class = packet.map_or(0, |(_, class)| class & !ECN);
+                Ok(Inside { protocol: IpProtocol::ETHERNET, class })
+            }
+            (packet, false) => packet.map(|(protocol, class)| Inside { protocol, class }),
+        }
+    }
+
+    /// Writes into the header what differs among packets, but for their length.
+    fn complete(
+        &self,
+        header: &mut [u8],
+        Inside { protocol, class }: Inside,
+        ttl: u8,
+        flow_hash: u64,
+    ) -> Result<(), DropReason> {
+        let malformed = DropReason::MalformedSrv6;
+        let label = FlowLabel::new((flow_hash & FLOW_LABEL_MAX) as u32).map_err(|_| malformed)?;
+        srv6::set_carried_protocol(header, protocol).map_err(|_| malformed)?;
+        // Whoever gets it asks who has sent it, also where another began it.
+        ipv6::set_source(header, self.way.source.address).map_err(|_| malformed)?;
+        ipv6::set_traffic_class(header, class).map_err(|_| malformed)?;
+        ipv6::set_flow_label(header, label).map_err(|_| malformed)?;
+        ipv6::set_hop_limit(header, ttl).map_err(|_| malformed)
     }
 
     /// Writes the header that takes records along; false: the packet takes none, or not along this way.

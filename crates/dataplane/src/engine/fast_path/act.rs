@@ -58,6 +58,9 @@ impl FastPath {
         let mut buffer = packet.buffer.without_offload();
         let is_trimmed = match meta.kind {
             Kind::Exit => strip(meta, HeaderSide::Tunnel, &mut buffer),
+            Kind::Tunnel if meta.encapsulation.is_segmented() => {
+                strip(meta, HeaderSide::Tunnel, &mut buffer)
+            }
             Kind::Aware if meta.is_given_back() => strip(meta, HeaderSide::Function, &mut buffer),
             _ => buffer.trim_front(usize::from(meta.header_bytes)),
         };
@@ -115,7 +118,7 @@ fn time(packet: &Packet, meta: &PacketMeta, context: &mut FastPathContext<'_>) {
     });
 }
 
-/// Takes the header of a source route out of a frame.
+/// Takes the header of a source route out of a frame, or that over segments off it.
 fn strip(meta: &PacketMeta, side: HeaderSide, buffer: &mut Buffer) -> bool {
     encap::strip((meta.encapsulation, side), meta.position, buffer, meta.header_bytes)
 }

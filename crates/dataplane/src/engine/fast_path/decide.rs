@@ -18,6 +18,7 @@ use crate::engine::tables::Tables;
 use crate::engine::vector::Source;
 use crate::engine::vector::decision::ActionRef;
 use catena_model::PathId;
+use catena_model::program::PROXY_MAC;
 use catena_wire::ethernet;
 use catena_wire::plain::PlainFrame;
 use catena_wire::scalar::MacAddr;
@@ -177,8 +178,10 @@ impl FastPath {
             if !is_last || position.carries_metadata() || tables.slices.take_from(end.as_slice()) {
                 return None;
             }
-            let from = packet.buffer.bytes().get(meta.addresses_at()..)?;
-            let addressed = ethernet::destination(from)?;
+            let addressed = match meta.kind {
+                Kind::Tunnel if !meta.has_frame() => PROXY_MAC,
+                _ => ethernet::destination(packet.buffer.bytes().get(meta.addresses_at()..)?)?,
+            };
             let (port, mac) = self.ended(place.path, network, addressed, &meta.frame, tables)?;
             meta.mac = mac;
             return Some(PathAction::deliver(position.path(), port));
@@ -223,8 +226,16 @@ impl FastPath {
         {
             return None;
         }
+        if let Rewrite::Segments { header, .. } = &action.rewrite
+            && header.as_ref().is_none_or(|header| {
+                !header.is_of(PathId(meta.header.path))
+                    || header.added_bytes() > packet.buffer.headroom() + header_bytes
+            })
+        {
+            return None;
+        }
         match &action.exit {
-            ActionExit::Node { to, .. } => {
+            ActionExit::Node { to, tunnel, .. } => {
                 Self::ask_user(packet, meta, context)?;
                 let header = action.header_bytes();
                 let bytes = packet.buffer.len() - header_bytes + header;
@@ -232,7 +243,8 @@ impl FastPath {
                     meta.flow_hash = meta.chosen_by(meta.position, context.tables.choice_seed);
                 }
                 // What a tunnel brings must not go on from here.
-                Some(meta.kind != Kind::Tunnel && context.gso.fits(*to, bytes, context.tables))
+                let to = (*to, *tunnel);
+                Some(meta.kind != Kind::Tunnel && context.gso.fits(to, bytes, context.tables))
             }
             ActionExit::Instance(instance) => {
                 match &action.rewrite {

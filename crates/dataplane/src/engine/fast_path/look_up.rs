@@ -108,19 +108,14 @@ impl FastPath {
             return None;
         }
         let slot = match packet.origin {
-            Origin::Tunnel { kind, .. } if kind.is_segmented() => return None,
-            Origin::Tunnel { kind: TunnelKind::Path(encapsulation), source } => {
+            Origin::Tunnel { kind: kind @ TunnelKind::Path(by), source } => {
+                let end = (kind.is_segmented(), source);
                 meta.sender = match self.source {
-                    Some((last, node)) if last == source => node,
-                    _ => *context.tables.sources.get(&source)?,
+                    Some((last, node)) if last == end => node,
+                    _ => context.tables.sender(kind, source)?,
                 };
-                self.source = Some((source, meta.sender));
-                meta.encapsulation = encapsulation;
-                meta.header = encap::peek(encapsulation, HeaderSide::Tunnel, bytes)?;
-                meta.header_bytes = meta.header.header_bytes;
-                (meta.owner, meta.entry) = (Owner::Tunnels, Entry::TUNNEL);
-                let inner = bytes.get(usize::from(meta.header_bytes)..)?;
-                return meta.frame.read(inner).then_some(Kind::Tunnel);
+                self.source = Some((end, meta.sender));
+                return Self::read_tunnelled(bytes, by, meta, context);
             }
             Origin::Tunnel { .. } => return None,
             Origin::Port(slot) => slot,
@@ -182,6 +177,30 @@ impl FastPath {
         }
     }
 
+    /// The same of a packet from another node.
+    #[inline(always)]
+    fn read_tunnelled(
+        bytes: &[u8],
+        by: Encapsulation,
+        meta: &mut PacketMeta,
+        context: &FastPathContext<'_>,
+    ) -> Option<Kind> {
+        meta.encapsulation = encap::carrier(by, bytes);
+        meta.header = match by.is_segmented() {
+            true => encap::peek_segments(&context.tables.positions, meta.encapsulation, bytes)?,
+            false => encap::peek(by, HeaderSide::Tunnel, bytes)?,
+        };
+        meta.header_bytes = meta.header.header_bytes;
+        (meta.owner, meta.entry) = (Owner::Tunnels, Entry::TUNNEL);
+        let inner = bytes.get(usize::from(meta.header_bytes)..)?;
+        let is_read = match meta.has_frame() {
+            true => meta.frame.read(inner),
+            // The frame is made anew where it begins.
+            false => meta.frame.read_packet(inner.get(ethernet::HEADER_BYTES..)?),
+        };
+        is_read.then_some(Kind::Tunnel)
+    }
+
     /// The same of a packet whose route comes out at a port.
     fn read_exit(
         bytes: &[u8],
@@ -201,7 +220,7 @@ impl FastPath {
         // Where the frame will begin its addresses are not yet, and nothing asks for them; of some headers not its
         // type either.
         let inner = bytes.get(located.header_bytes..)?;
-        let is_read = match meta.encapsulation.capabilities().keeps_frame {
+        let is_read = match meta.has_frame() {
             true => meta.frame.read(inner),
             false => meta.frame.read_packet(inner.get(ethernet::HEADER_BYTES..)?),
         };

@@ -50,8 +50,8 @@ pub(crate) struct FastPath {
     delivered_v6: Exits<4>,
     switched: Exits<2>,
     routes: Routes,
-    /// The tunnel end that the last packet came from, and is known.
-    source: Option<(IpAddr, NodeIndex)>,
+    /// The tunnel end that the last packet came from, over segments or not, and is known.
+    source: Option<((bool, IpAddr), NodeIndex)>,
     /// Of one group: so many, and the next of them.
     metas: Box<[PacketMeta]>,
     seen: usize,

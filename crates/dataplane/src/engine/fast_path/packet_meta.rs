@@ -211,6 +211,12 @@ impl PacketMeta {
         self.kind == Kind::Aware && self.encapsulation.is_source_route()
     }
 
+    /// Does its header carry its frame whole? Else that is made anew.
+    #[inline]
+    pub(super) fn has_frame(&self) -> bool {
+        self.encapsulation.capabilities().keeps_frame
+    }
+
     /// Where in what came the addresses of its frame stand.
     #[inline]
     pub(super) fn addresses_at(&self) -> usize {
