@@ -167,11 +167,6 @@ impl EdgeWork {
         Work::ForwardIn.ready(Kind::ORDINARY, 64).map(Self)
     }
 
-    /// The same as [`Self::push`] without a fast path.
-    pub(crate) fn slow_push(kind: Kind) -> Result<Self, BenchError> {
-        Work::Push.ready(Kind { has_fast_path: false, ..kind }, 64).map(Self)
-    }
-
     /// Between two endpoints that no rule names.
     pub(crate) fn switch() -> Result<Self, BenchError> {
         Work::Switch.ready(Kind::ORDINARY, 64).map(Self)

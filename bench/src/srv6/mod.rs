@@ -36,6 +36,8 @@ const PACKETS: usize = 1 << 16;
 const HEADERS: usize = 1 << 18;
 /// Segments of the headers that are timed, as many nodes as in the paper's testbed.
 const SEGMENTS: usize = 4;
+/// Segments without the fast path.
+const SLOW: Kind = Kind { has_fast_path: false, ..Kind::SEGMENTED };
 /// Goals.
 const EXTRA_NS: f64 = 15.0;
 const RESIGN_US: f64 = 1.5;
@@ -48,11 +50,10 @@ const ABOUT: &str = "`…_extra_ns`: a header of four segments by the format alo
     inside (End.DT.INT beside End.DT46). `hmac_resign_us`: verifying a signed header, and signing it anew.\n\n\
     `push_…`, `visit_…`, `end_…`: the engine, packets of 64 bytes in vectors of 256, 1,024 flows, source and sink \
     included. `push`: from an endpoint to another node; `visit`: from another node into a function that knows nothing \
-    of chains, and out of it to the next node, together; `end`: the same at the last node, which delivers. `srv6` \
-    beside NSH without its fast path, as segments have none yet; `int` beside `srv6` without telemetry. In a visit \
-    with telemetry, each header is kept while the function has its packet, packets are told apart by their digests, \
-    and a clock is read for each. Flows with telemetry have no fast path: `end_slow_ns` is what the last node takes \
-    without one and without telemetry.\n\n\
+    of chains, and out of it to the next node, together; `end`: the same at the last node, which delivers. `srv6` is \
+    by the fast path, in a push beside NSH, which takes it too; `slow` is without it, and `int` with telemetry, of which \
+    no packet takes it, both beside `srv6`. With telemetry, each header is kept while the function has its packet, \
+    packets are told apart by their digests, and a clock is read for each.\n\n\
     `saving_…_percent`: what our headers take less than SRv6 with INT-MD of as many bytes a hop, counted where they \
     are written. Who takes fewer bytes: Path Tracing over compressed segments, by far, which has an interface, a short \
     time and a load of up to 14 hops and no delay of functions; the picture has all of them.";
@@ -69,6 +70,7 @@ pub(crate) fn figures() -> Vec<Figure> {
         ns("push_srv6_ns", beside),
         ns("push_int_ns", beside),
         ns("visit_srv6_ns", Goal::None),
+        ns("visit_slow_ns", beside),
         ns("visit_int_ns", beside),
         ns("end_srv6_ns", Goal::None),
         ns("end_slow_ns", beside),
@@ -192,10 +194,8 @@ fn resign_ns(way: &[std::net::Ipv6Addr]) -> Result<f64, BenchError> {
 
 fn engine(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
     eprintln!("bench: engine");
-    let mut push = [Kind::SLOW, Kind::SEGMENTED, Kind::RECORDED].map(EdgeWork::slow_push);
+    let mut push = [Kind::ORDINARY, Kind::SEGMENTED, Kind::RECORDED].map(EdgeWork::push);
     let (mut visit, mut end) = (visits()?, ends()?);
-    let slow = Kind { has_fast_path: false, ..Kind::SEGMENTED };
-    let mut slow = Visits::new(slow, &headers::at_last(false)?, true)?;
     for _ in 0..samples {
         let mut pushed = [0.0; 3];
         for (ns, push) in pushed.iter_mut().zip(&mut push) {
@@ -206,39 +206,40 @@ fn engine(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
         notes.take("push_srv6_ns", false, nsh);
         notes.take("push_int_ns", true, recorded);
         notes.take("push_int_ns", false, plain);
-        for (kinds, [plain, recorded]) in [
-            (&mut visit, ["visit_srv6_ns", "visit_int_ns"]),
-            (&mut end, ["end_srv6_ns", "end_int_ns"]),
+        for (kinds, [plain, slow, recorded]) in [
+            (&mut visit, ["visit_srv6_ns", "visit_slow_ns", "visit_int_ns"]),
+            (&mut end, ["end_srv6_ns", "end_slow_ns", "end_int_ns"]),
         ] {
-            let [without, with] = kinds;
-            let (without_ns, with_ns) = (without.ns(PACKETS)?, with.ns(PACKETS)?);
+            let [without, slowly, with] = kinds;
+            let without_ns = without.ns(PACKETS)?;
+            let beside = [(slow, slowly.ns(PACKETS)?), (recorded, with.ns(PACKETS)?)];
             if with.records_lost() > 0 {
                 return Err(wrong("the engine", &"records of packets were lost"));
             }
             notes.take(plain, true, without_ns);
-            notes.take(recorded, true, with_ns);
-            notes.take(recorded, false, without_ns);
-            if plain == "end_srv6_ns" {
-                notes.take("end_slow_ns", true, slow.ns(PACKETS)?);
-                notes.take("end_slow_ns", false, without_ns);
+            for (name, ns) in beside {
+                notes.take(name, true, ns);
+                notes.take(name, false, without_ns);
             }
         }
     }
     Ok(())
 }
 
-/// At the first node of the path, without records and with them.
-fn visits() -> Result<[Visits; 2], BenchError> {
+/// At the first node of the path: by the fast path, without one, and with records.
+fn visits() -> Result<[Visits; 3], BenchError> {
     Ok([
         Visits::new(Kind::SEGMENTED, &headers::at_first(false)?, false)?,
+        Visits::new(SLOW, &headers::at_first(false)?, false)?,
         Visits::new(Kind::RECORDED, &headers::at_first(true)?, false)?,
     ])
 }
 
 /// At the last one.
-fn ends() -> Result<[Visits; 2], BenchError> {
+fn ends() -> Result<[Visits; 3], BenchError> {
     Ok([
         Visits::new(Kind::SEGMENTED, &headers::at_last(false)?, true)?,
+        Visits::new(SLOW, &headers::at_last(false)?, true)?,
         Visits::new(Kind::RECORDED, &headers::at_last(true)?, true)?,
     ])
 }

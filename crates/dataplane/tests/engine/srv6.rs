@@ -293,3 +293,57 @@ fn a_node_without_a_place_sends_and_takes_no_packet_of_segments() {
     arrives(&mut rig, &sent);
     assert_eq!(rig.take("v2.in").len(), 1);
 }
+
+/// Its header is the one that the slow path wrote for the first packet of its flow.
+#[test]
+fn all_plain_traffic_takes_the_fast_path_over_segments() {
+    for by in BOTH {
+        let mut rig = Rig::new(with_chain(by, &[&["v1"], &["v4"]]));
+        let plain = [packet(&rig.town, CHAINED_PORT), packet_v6(&rig.town, CHAINED_PORT)];
+        let tagged = plain.clone().map(|spec| Spec { vlan: Some(0), ..spec });
+        let [mut frames, tagged] = [plain, tagged].map(|specs| specs.map(|spec| spec.frame()));
+        ipv4::set_traffic_class(&mut frames[0][ethernet::HEADER_BYTES..], 0xba).unwrap();
+        // A tag is none of a packet's, and goes along with a frame.
+        let tagged = tagged.into_iter().filter(|_| by == Encapsulation::Srv6Ethernet);
+        for frame in frames.into_iter().chain(tagged) {
+            let passes = |rig: &mut Rig| {
+                let before = rig.by_fast_path();
+                rig.datagrams.clear();
+                rig.send("S", &frame);
+                let [seen] = &rig.take("D")[..] else { panic!("it arrives") };
+                let sent: Vec<_> = rig.datagrams.iter().map(|one| one.bytes.clone()).collect();
+                (seen.clone(), sent, rig.by_fast_path() - before)
+            };
+            let (seen, sent, _) = passes(&mut rig);
+            assert_eq!(passes(&mut rig), (seen, sent, 4), "{by:?}");
+        }
+        rig.check();
+    }
+}
+
+/// Each arrives as a plain one does, or ends as it would without a fast path.
+#[test]
+fn what_a_header_over_segments_brings_with_it_is_the_slow_paths() {
+    type Spoil = fn(&mut Vec<u8>);
+    let spoils: [(Spoil, bool); 5] = [
+        (|_| {}, true),
+        // Congestion, which what is inside could not tell.
+        (|sent| ipv6::set_traffic_class(sent, 3).unwrap(), false),
+        // Octets of a link.
+        (|sent| sent.extend([0; 4]), false),
+        (|sent| ipv6::set_hop_limit(sent, 1).unwrap(), false),
+        // A record's flag without a record.
+        (|sent| sent[ipv6::HEADER_BYTES + 5] |= 1, false),
+    ];
+    for by in BOTH {
+        for (spoil, is_fast) in spoils {
+            let (mut rig, mut sent) = first(by, &[&["v2"]]);
+            spoil(&mut sent);
+            let before = rig.by_fast_path();
+            arrives(&mut rig, &sent);
+            let by_fast_path = rig.by_fast_path() - before;
+            assert_eq!(by_fast_path > 0, is_fast, "{by:?}");
+            rig.check();
+        }
+    }
+}
