@@ -11,7 +11,8 @@ const LINE_CHARACTERS_MAX: usize = 120;
 
 /// Who may ask what time of day it is: whoever dates a certificate, a token or a line for people,
 /// and labs, which compare their captures; agents, whose words to other nodes must be newer than those of
-/// the agent before, and which date what they tell collectors; and who runs functions, at the start alone, as flow records and alerts are read by date. All
+/// the agent before, and which date what they tell collectors;
+/// and who runs functions, at the start alone, as flow records and alerts are read by date. All
 /// else lives by the monotonic clock, so that no jump of the other costs anything.
 const CLOCK_READERS: &[&str] = &[
     "crates/agent/src/discovery/boot.rs",
