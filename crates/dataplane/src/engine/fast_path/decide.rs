@@ -179,7 +179,7 @@ impl FastPath {
                 return None;
             }
             let addressed = match meta.kind {
-                Kind::Tunnel if !meta.has_frame() => PROXY_MAC,
+                Kind::Tunnel if meta.is_frame_made() => PROXY_MAC,
                 _ => ethernet::destination(packet.buffer.bytes().get(meta.addresses_at()..)?)?,
             };
             let (port, mac) = self.ended(place.path, network, addressed, &meta.frame, tables)?;

@@ -185,13 +185,29 @@ impl FastPath {
         meta: &mut PacketMeta,
         context: &FastPathContext<'_>,
     ) -> Option<Kind> {
-        meta.encapsulation = encap::carrier(by, bytes);
-        meta.header = match by.is_segmented() {
-            true => encap::peek_segments(&context.tables.positions, meta.encapsulation, bytes)?,
-            false => encap::peek(by, HeaderSide::Tunnel, bytes)?,
-        };
-        meta.header_bytes = meta.header.header_bytes;
         (meta.owner, meta.entry) = (Owner::Tunnels, Entry::TUNNEL);
+        if by.is_segmented() {
+            return Self::read_segments(bytes, by, meta, context);
+        }
+        meta.encapsulation = by;
+        meta.header = encap::peek(by, HeaderSide::Tunnel, bytes)?;
+        meta.header_bytes = meta.header.header_bytes;
+        let inner = bytes.get(usize::from(meta.header_bytes)..)?;
+        meta.frame.read(inner).then_some(Kind::Tunnel)
+    }
+
+    /// The same over segments. Apart: other headers are read in less.
+    #[inline(never)]
+    fn read_segments(
+        bytes: &[u8],
+        by: Encapsulation,
+        meta: &mut PacketMeta,
+        context: &FastPathContext<'_>,
+    ) -> Option<Kind> {
+        meta.encapsulation = encap::carrier(by, bytes);
+        let positions = &context.tables.positions;
+        meta.header = encap::peek_segments(positions, meta.encapsulation, bytes)?;
+        meta.header_bytes = meta.header.header_bytes;
         let inner = bytes.get(usize::from(meta.header_bytes)..)?;
         let is_read = match meta.has_frame() {
             true => meta.frame.read(inner),

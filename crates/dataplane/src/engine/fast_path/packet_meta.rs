@@ -217,6 +217,12 @@ impl PacketMeta {
         self.encapsulation.capabilities().keeps_frame
     }
 
+    /// Is its frame made anew behind segments?
+    #[inline]
+    pub(super) fn is_frame_made(&self) -> bool {
+        self.encapsulation.is_segmented() && !self.has_frame()
+    }
+
     /// Where in what came the addresses of its frame stand.
     #[inline]
     pub(super) fn addresses_at(&self) -> usize {
