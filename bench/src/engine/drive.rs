@@ -181,6 +181,11 @@ impl Drive {
         std::mem::take(&mut self.came)
     }
 
+    /// Packets that took the fast path.
+    pub(super) fn by_fast_path(&self) -> u64 {
+        self.engine.by_fast_path()
+    }
+
     /// Packets whose records were lost.
     pub(super) fn records_lost(&self) -> u64 {
         let losses = self.engine.record_losses();

@@ -176,6 +176,11 @@ impl EdgeWork {
     pub(crate) fn ns(&mut self, packets: usize) -> Result<f64, BenchError> {
         self.0.warm_ns(256, packets)
     }
+
+    /// Packets that took the fast path.
+    pub(crate) fn by_fast_path(&self) -> u64 {
+        self.0.drive.by_fast_path()
+    }
 }
 
 /// Visits to a function that knows nothing of chains: from another node, and out of the function to the next.
@@ -229,6 +234,11 @@ impl Visits {
     /// Packets whose records were lost.
     pub(crate) fn records_lost(&self) -> u64 {
         self.drive.records_lost()
+    }
+
+    /// Packets that took the fast path, in and out.
+    pub(crate) fn by_fast_path(&self) -> u64 {
+        self.drive.by_fast_path()
     }
 }
 

@@ -11,6 +11,7 @@ use catena_model::limits::NODE_EXPORT_DATAGRAMS_PER_SECOND;
 use catena_protocol::message::PathEnd;
 use catena_wire::srv6_int::{IntView, Tail};
 use moment::Moment;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of a datagram at most: with headers of IPv6 and UDP it fits any path.
@@ -33,6 +34,8 @@ struct Told<'p> {
     /// From its IPv6 header on.
     header: &'p [u8],
     path: u32,
+    /// Another at each start: by the engine's own hash whoever knows the flow would learn the seed by which instances
+    /// are chosen.
     flow: u64,
     /// As numbered in `PathEndReason`.
     reason: u8,
@@ -40,10 +43,11 @@ struct Told<'p> {
 
 impl<'p> Told<'p> {
     /// None: its header is not there, or says nothing.
-    fn of(end: &PathEnd, header: &'p [u8]) -> Option<Self> {
+    fn of(end: &PathEnd, header: &'p [u8], names: &RandomState) -> Option<Self> {
         let view = IntView::parse(header, Tail::Tlv).ok()?;
         let reason = u8::try_from(end.reason).ok()?;
-        Some(Self { view, header, path: end.path, flow: end.flow, reason })
+        let flow = names.hash_one((end.path, end.flow));
+        Some(Self { view, header, path: end.path, flow, reason })
     }
 }
 
@@ -55,9 +59,10 @@ enum Writer {
 }
 
 impl Writer {
-    fn write(&mut self, told: &[Told<'_>], moment: Moment) -> Vec<Vec<u8>> {
+    /// `unsent`: datagrams of it that could not be sent so far.
+    fn write(&mut self, told: &[Told<'_>], moment: Moment, unsent: u64) -> Vec<Vec<u8>> {
         match self {
-            Self::Ipfix(writer) => writer.write(told, moment),
+            Self::Ipfix(writer) => writer.write(told, moment, unsent),
             Self::IntReports(writer) => writer.write(told),
         }
     }
@@ -78,6 +83,11 @@ impl Exported {
     fn note(&self, format: ExportFormat, note: impl FnOnce(&mut ExportCounters)) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter_mut().find(|counters| counters.format == format).map(note);
+    }
+
+    fn unsent(&self, format: ExportFormat) -> u64 {
+        let all = self.counters();
+        all.iter().find(|counters| counters.format == format).map_or(0, |counters| counters.unsent)
     }
 
     pub(crate) fn counters(&self) -> Vec<ExportCounters> {
@@ -104,6 +114,8 @@ impl Tally for Exported {
 #[derive(Debug)]
 pub(crate) struct Exporter {
     writers: Vec<(String, Writer)>,
+    /// What names of flows are made with.
+    names: RandomState,
     ways: Collectors<Exported>,
     pub(crate) exported: Exported,
 }
@@ -125,7 +137,8 @@ impl Exporter {
             trouble: String::new(),
         });
         let exported = Exported(Arc::new(Mutex::new(lines.collect())));
-        Self { writers, ways: Collectors::new(exported.clone(), LIMIT), exported }
+        let (names, ways) = (RandomState::new(), Collectors::new(exported.clone(), LIMIT));
+        Self { writers, names, ways, exported }
     }
 
     /// Tells of these packets, and takes their headers, which nobody else is told.
@@ -136,7 +149,8 @@ impl Exporter {
             return;
         }
         let all = ends.iter().zip(&headers);
-        let told: Vec<Told<'_>> = all.filter_map(|(end, header)| Told::of(end, header)).collect();
+        let told = all.filter_map(|(end, header)| Told::of(end, header, &self.names));
+        let told: Vec<Told<'_>> = told.collect();
         let unreadable = ends.len() - told.len();
         let moment = Moment::now();
         for (collector, writer) in &mut self.writers {
@@ -145,7 +159,8 @@ impl Exporter {
                 counters.packets += told.len() as u64;
                 counters.unreadable += unreadable as u64;
             });
-            for body in writer.write(&told, moment) {
+            let unsent = self.exported.unsent(format);
+            for body in writer.write(&told, moment, unsent) {
                 self.ways.send(collector, Datagram { of: format, body });
             }
         }

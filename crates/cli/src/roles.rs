@@ -103,9 +103,14 @@ fn link_pattern(text: &str) -> Result<String, String> {
 pub(crate) fn collector(text: &str) -> Result<String, String> {
     let is_port = |port: &str| port.parse().is_ok_and(|port: u16| port > 0);
     let parts = text.rsplit_once(':').filter(|(host, port)| !host.is_empty() && is_port(port));
-    let is_bracketed = |host: &str| host.starts_with('[') && host.ends_with(']');
+    let is_address = |host: &str| {
+        let inside = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        inside.is_some_and(|inside| inside.parse::<Ipv6Addr>().is_ok())
+    };
+    let is_name =
+        |host: &str| !host.contains([':', '[', ']']) && !host.contains(char::is_whitespace);
     match parts {
-        Some((host, _)) if is_bracketed(host) || !host.contains(':') => Ok(text.to_owned()),
+        Some((host, _)) if is_address(host) || is_name(host) => Ok(text.to_owned()),
         _ => Err("expected HOST:PORT, such as 192.0.2.7:4739 or [2001:db8::7]:4739".into()),
     }
 }
@@ -495,7 +500,11 @@ pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
         port_io: arguments.port_io.into(),
         exports: Exports { ipfix: arguments.ipfix_collector, int_reports: arguments.int_collector },
     };
-    Ok(runtime()?.block_on(catena_agent::run(config))?)
+    let runtime = runtime()?;
+    let end = runtime.block_on(catena_agent::run(config));
+    // Whoever still looks a name up is not waited for.
+    runtime.shutdown_background();
+    Ok(end?)
 }
 
 pub(crate) fn dataplane(arguments: DataplaneArguments) -> Result<(), Failure> {
@@ -534,9 +543,19 @@ mod tests {
         for right in ["192.0.2.7:4739", "[2001:db8::7]:4739", "collector.example:1"] {
             assert_eq!(collector(right).as_deref(), Ok(right));
         }
-        for wrong in
-            ["", "192.0.2.7", ":4739", "a:0", "a:65536", "a:b", "2001:db8::7:4739", "2001:db8::7"]
-        {
+        for wrong in [
+            "",
+            "192.0.2.7",
+            ":4739",
+            "a:0",
+            "a:65536",
+            "a:b",
+            "2001:db8::7:4739",
+            "2001:db8::7",
+            "[]:1",
+            "[:1",
+            "a b:1",
+        ] {
             assert!(collector(wrong).is_err_and(|why| why.contains("HOST:PORT")), "{wrong}");
         }
     }

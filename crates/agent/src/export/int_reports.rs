@@ -59,10 +59,10 @@ impl Writer {
     }
 }
 
-/// What the node at the end has written; none: nothing.
+/// What the node at the end has written; none: nothing, or it is not known to have: a node could not write.
 fn own_record(told: &Told<'_>) -> Option<IntMetadata> {
     match told.view.hops().last() {
-        Some(Hop::Recorded(record)) => Some(record),
+        Some(Hop::Recorded(record)) if !told.view.tag().is_incomplete => Some(record),
         _ => None,
     }
 }

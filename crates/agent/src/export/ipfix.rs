@@ -25,14 +25,18 @@ pub(super) struct Writer {
     /// The number of the next packet.
     packet: u32,
     templates_at: Option<Instant>,
+    /// Messages that had not been sent until then.
+    unsent: u64,
 }
 
 impl Writer {
-    pub(super) fn write(&mut self, told: &[Told<'_>], moment: Moment) -> Vec<Vec<u8>> {
+    pub(super) fn write(&mut self, told: &[Told<'_>], moment: Moment, unsent: u64) -> Vec<Vec<u8>> {
         let mut messages = Vec::new();
-        let is_due = |at: Instant| moment.now.duration_since(at) >= TEMPLATES_EVERY;
+        // Those that were not sent may have been among what was not.
+        let is_due =
+            |at: Instant| moment.now.duration_since(at) >= TEMPLATES_EVERY || unsent != self.unsent;
         if !told.is_empty() && self.templates_at.is_none_or(is_due) {
-            self.templates_at = Some(moment.now);
+            (self.templates_at, self.unsent) = (Some(moment.now), unsent);
             messages.extend(self.message(moment, 0, emit_telemetry_templates));
         }
         let first = self.packet;

@@ -5,7 +5,7 @@ use crate::frames::Spec;
 use crate::rig::{Behaviour, Rig};
 use crate::scene::{packet, packet_v6, rules, three_hosts};
 use crate::slices::{claims, frame, path, slice, user, users, with_port};
-use crate::town::{Town, condition, node_address};
+use crate::town::{Town, condition, tunnel_end};
 use catena_dataplane::engine::TunnelKind;
 use catena_io::{Offload, PartialChecksum, Segmentation, SegmentationKind};
 use catena_model::PathId;
@@ -295,7 +295,8 @@ pub(crate) fn shoot(rig: &mut Rig, shot: &Shot) {
             let mut datagram = vec![8, 0, 0, 0, 0, 0, 100, 0];
             datagram.append(&mut bytes);
             damage(&mut datagram, flips, None);
-            rig.queue_datagram(*node, TunnelKind::ALL[*kind], node_address(*from), &datagram);
+            let kind = TunnelKind::ALL[*kind];
+            rig.queue_datagram(*node, kind, tunnel_end(*from, kind), &datagram);
         }
         Shot::Replay { kind, node, which, flips, cut } => {
             if rig.datagrams.is_empty() {
@@ -306,7 +307,7 @@ pub(crate) fn shoot(rig: &mut Rig, shot: &Shot) {
             let mut bytes = seen.bytes[..size.min(seen.bytes.len())].to_vec();
             damage(&mut bytes, flips, cut.as_ref());
             let kind = if flips.len() == 2 { TunnelKind::ALL[*kind] } else { seen.kind };
-            rig.queue_datagram(*node, kind, node_address((node + 1) % 3), &bytes);
+            rig.queue_datagram(*node, kind, tunnel_end((node + 1) % 3, kind), &bytes);
         }
         Shot::Subscriber { teid, port } => {
             let bytes = frame(&rig.town, with_port(user(USERS_VNI, *teid), *port));

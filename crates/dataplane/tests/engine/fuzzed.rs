@@ -5,7 +5,7 @@ use crate::accounting::{self, Shot};
 use crate::rig::Rig;
 use crate::scene::{rules, three_hosts};
 use crate::slices::{claims, path, slice, users};
-use crate::town::{Town, node_address};
+use crate::town::{Town, tunnel_end};
 use catena_dataplane::engine::{EngineConfig, TunnelKind};
 use catena_io::Offload;
 use catena_model::resource::Encapsulation;
@@ -30,11 +30,13 @@ fn small(config: &mut EngineConfig) {
     config.probe_secret = 2;
 }
 
-/// A town whose nodes know chains over both encapsulations, and a slice.
+/// A town whose nodes know chains over all encapsulations in tunnels, and a slice.
 fn town() -> Town {
     let mut town = three_hosts();
     town.chain("west", Encapsulation::Nsh, &[&["v1"], &["v3"]], &rules(5_001));
     town.chain("east", Encapsulation::Mpls, &[&["v2"], &["v4"]], &rules(5_002));
+    town.chain("south", Encapsulation::Srv6, &[&["v1"], &["v4"]], &rules(5_003));
+    town.chain("north", Encapsulation::Srv6Ethernet, &[&["v2"], &["v3"]], &rules(5_004));
     town.slices = vec![slice(1, claims(Some(5), users(1, 3)))];
     town.slice_paths = vec![path(1, catena_model::PathId(100))];
     town
@@ -59,7 +61,7 @@ pub fn tunnel_input(bytes: &[u8]) {
     for ([to, from], piece) in pieces(bytes) {
         let kind = TunnelKind::ALL[usize::from(to >> 2) % TunnelKind::ALL.len()];
         let stranger: IpAddr = [203, 0, 113, from].into();
-        let source = if from < 200 { node_address(usize::from(from % 3)) } else { stranger };
+        let source = if from < 200 { tunnel_end(usize::from(from % 3), kind) } else { stranger };
         rig.send_datagram(usize::from(to % 3), kind, source, piece);
     }
     rig.check();

@@ -347,3 +347,16 @@ fn what_a_header_over_segments_brings_with_it_is_the_slow_paths() {
         }
     }
 }
+
+/// Where no path is behind it, a frame that is no plain packet ends by the same name as the first of its flow.
+#[test]
+fn a_tagged_frame_ends_on_the_fast_path_as_it_does_on_the_slow_one() {
+    let mut rig = Rig::new(with_chain(Encapsulation::Srv6, &[&["v2"]]));
+    let frame = Spec { vlan: Some(0), ..packet(&rig.town, CHAINED_PORT) }.frame();
+    for _ in 0..2 {
+        rig.moved();
+        rig.send("S", &frame);
+        assert_ended(&mut rig, DropReason::NotPlainIp);
+    }
+    rig.check();
+}

@@ -5,7 +5,7 @@ use crate::passing::Behaviour;
 use crate::rig::Rig;
 use crate::scene::{CHAINED_PORT, packet, packet_v6, with_chain};
 use crate::super_frames::super_frame;
-use crate::town::{Town, device, tunnel_end};
+use crate::town::{Town, device, node_segments, tunnel_end};
 use catena_dataplane::engine::{Engine, ToldEnd, TunnelKind};
 use catena_io::Offload;
 use catena_model::check::ClockTime;
@@ -16,7 +16,8 @@ use catena_model::telemetry::{
 };
 use catena_model::{DropReason, PathId};
 use catena_wire::ethernet;
-use catena_wire::scalar::{FlowCounter, IpProtocol};
+use catena_wire::scalar::{FlowCounter, FlowLabel, IpProtocol};
+use catena_wire::srv6::{Encaps, Inner, SegmentFlags, Sid};
 use catena_wire::srv6_int::{
     ArrivalTime, FunctionLatency, Hop, IntMetadata, IntTag, IntView, MapInfo, Tail,
 };
@@ -474,4 +475,49 @@ fn without_telemetry_no_header_takes_anything_along() {
     rig.send("S", &frame);
     assert!(rig.datagrams.iter().all(|sent| IntView::parse(&sent.bytes, Tail::Tlv).is_err()));
     assert!(ends(&mut rig).is_empty());
+}
+
+/// A node that says so lies or is mistaken: what it sends is counted as the slow path counts it, so that nothing of the
+/// flow seems lost.
+#[test]
+fn what_says_that_it_is_at_the_end_of_a_path_with_telemetry_is_never_the_fast_paths() {
+    for by in BOTH {
+        let mut rig = Rig::new(town(by, &[&["v2"]], 1));
+        let plain = Rig::new(with_chain(by, &[&["v2"]]));
+        for (rig, is_fast) in [(&mut rig, false), (&mut { plain }, true)] {
+            let frame = packet(&rig.town, CHAINED_PORT).frame();
+            let function = if by == Encapsulation::Srv6 { 20 } else { 21 };
+            let locator = node_segments(2).locator;
+            let way = [Sid { locator, function, path: 100, hop: 1 }.address()];
+            let (inner, protocol) = match by {
+                Encapsulation::Srv6 => (&frame[ethernet::HEADER_BYTES..], Inner::Ipv4),
+                _ => (&frame[..], Inner::Ethernet),
+            };
+            let encaps = Encaps {
+                source: node_segments(1).address,
+                way: &way,
+                traffic_class: 0,
+                flow_label: FlowLabel::new(1).unwrap(),
+                hop_limit: 60,
+                inner: protocol,
+                is_reduced: false,
+                flags: SegmentFlags::default(),
+                tag: 0,
+                tlvs: &[],
+                key_id: None,
+            };
+            let mut sent = vec![0; 512];
+            let length = encaps.emit(inner.len(), &mut sent).unwrap();
+            sent.truncate(length);
+            sent.extend(inner);
+            let kind = TunnelKind::Path(by);
+            for _ in 0..2 {
+                let before = rig.by_fast_path();
+                rig.send_datagram(2, kind, tunnel_end(1, kind), &sent);
+                assert_eq!(rig.by_fast_path() > before, is_fast, "{by:?}");
+            }
+            assert_eq!(rig.take("D").len(), 2, "{by:?}");
+            rig.check();
+        }
+    }
 }

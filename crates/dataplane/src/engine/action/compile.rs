@@ -42,9 +42,9 @@ impl Maker<'_> {
     /// What is done at a hop; what its instances ask, if there are several, is added to `more`.
     fn at_hop(&self, number: usize, more: &mut Vec<AtHop>) -> AtHop {
         let Some(hop) = self.path.hops.get(number) else {
-            // Declared metadata would be lost there, and may be more than there is room for.
-            let is_plain = self.path.context.is_empty();
-            let is_last = is_plain && !self.tables.rules.leads_on(self.start.path());
+            // Declared metadata would be lost there, and may be more than there is room for; of packets with telemetry
+            // each is counted.
+            let is_last = self.path.is_plain() && !self.tables.rules.leads_on(self.start.path());
             return AtHop::End { end: self.path.chain_end.map(Scope::after), is_last };
         };
         let position = u16::try_from(number)

@@ -91,7 +91,7 @@ impl<F: FnMut(&Instance, &Memory) -> Result<(), DropReason>> Subject for Plain<'
 /// tells the proxy's memory first where it goes.
 ///
 /// # Errors
-/// The packet ends here, for what `remember` says.
+/// The packet ends here, for what `remember` says, or as it is no plain packet where frames are not carried whole.
 #[inline(always)]
 pub(crate) fn leave(
     packet: PlainPacket<'_>,

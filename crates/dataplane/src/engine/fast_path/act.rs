@@ -159,7 +159,8 @@ impl OutPacket<'_> {
     }
 }
 
-/// Sends a packet where its action says: nothing can go wrong any more, but that a memory is full.
+/// Sends a packet where its action says: nothing can go wrong any more, but that a memory is full, or that a frame is
+/// not carried whole and is no plain packet.
 #[inline(always)]
 fn leave(
     mut packet_out: OutPacket<'_>,
