@@ -54,7 +54,7 @@ const ABOUT: &str = "`…_extra_ns`: a header of four segments by the format alo
     by the fast path, in a push beside NSH, which takes it too; `slow` is without it, and `int` with telemetry, of \
     which no packet takes it, both beside `srv6`. With telemetry, each header is kept while the function has its \
     packet, packets are told apart by their digests, and a clock is read for each.\n\n\
-    Where the goal is missed: of what `end_dt_int` takes longer, three ways were tried and kept, a record written \
+    `end_dt_int` lies close to its goal, on either side of it from run to run. Three ways made it so: a record written \
     without a copy between, the TLV at the front found without a search, and a tag that is read where it is asked \
     for.\n\n\
     `saving_…_percent`: what our headers take less than SRv6 with INT-MD of as many bytes a hop, counted where they \
