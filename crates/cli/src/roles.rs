@@ -27,6 +27,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// How long a controller that was told to stop waits for the disk.
 const END_WAIT: Duration = Duration::from_secs(10);
+/// How long an agent that was told to stop waits for its tasks.
+const TASKS_END_WAIT: Duration = Duration::from_secs(1);
 
 /// Where instances of nodes are kept, if nothing else is said.
 const INSTANCES: &str = "/var/lib/catena-instances";
@@ -502,8 +504,8 @@ pub(crate) fn agent(arguments: AgentArguments) -> Result<(), Failure> {
     };
     let runtime = runtime()?;
     let end = runtime.block_on(catena_agent::run(config));
-    // Whoever still looks a name up is not waited for.
-    runtime.shutdown_background();
+    // Whoever still looks a name up is not waited for, but what tasks hold is given back.
+    runtime.shutdown_timeout(TASKS_END_WAIT);
     Ok(end?)
 }
 

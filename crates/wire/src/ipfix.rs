@@ -16,8 +16,8 @@ mod read;
 mod telemetry;
 
 pub use headers::{
-    HeaderRecord, TEMPLATE_BASIC_LIST, TEMPLATE_HEADER, TEMPLATE_LIST_SECTION, ToldSegments,
-    emit_headers,
+    HeaderRecord, TEMPLATE_BASIC_LIST, TEMPLATE_HEADER, TEMPLATE_LIST_SECTION, ToldFields,
+    ToldSegments, emit_headers,
 };
 pub use packets::{PacketRecord, TEMPLATE_PACKETS, emit_packets};
 pub use read::{Message, Records, Set, Sets};

@@ -4,8 +4,8 @@
 use super::moment::Moment;
 use super::{DATAGRAM_BYTES_MAX, Told};
 use catena_wire::ipfix::{
-    HOP_BYTES, HopRecord, IpfixError, MessageHeader, PacketRecord, emit_hops, emit_packets,
-    emit_telemetry_templates,
+    HOP_BYTES, HopRecord, IpfixError, MessageHeader, PacketRecord, ToldFields, emit_hops,
+    emit_packets, emit_telemetry_templates,
 };
 use catena_wire::ipv6;
 use catena_wire::srv6_int::Hop;
@@ -80,13 +80,15 @@ impl Writer {
 fn packet_record<'p>(packet: u32, told: &Told<'p>) -> PacketRecord<'p> {
     let (header, routing) = (told.view.packet().header(), told.view.packet().routing());
     PacketRecord {
-        source: header.source,
-        destination: header.destination,
-        flow_label: header.flow_label,
-        flags: routing.flags(),
-        tag: routing.tag(),
-        segments_left: routing.segments_left(),
-        active: header.destination,
+        fields: ToldFields {
+            source: header.source,
+            destination: header.destination,
+            flow_label: header.flow_label,
+            flags: routing.flags(),
+            tag: routing.tag(),
+            segments_left: routing.segments_left(),
+            active: header.destination,
+        },
         packet,
         path: told.path,
         flow: told.flow,

@@ -8,6 +8,7 @@ use catena_wire::scalar::{FlowCounter, FlowLabel};
 use catena_wire::srv6::Inner;
 use catena_wire::srv6_int::{
     ArrivalTime, IntEncaps, IntMetadata, IntTag, MapInfo, Visit, end_dt_int, end_t_int,
+    mark_incomplete,
 };
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
@@ -103,8 +104,8 @@ fn a_collector_of_ipfix_reads_each_packet_and_each_hop_and_misses_none() {
     for ((number, packet), header) in (0..).zip(&packets).zip(&headers) {
         assert_eq!((packet.packet, packet.path), (number, 3));
         assert_eq!(i32::from(packet.reason), i32::from(PathEndReason::Latency));
-        assert_eq!((packet.section, packet.segments_left), (&header[40..], 0));
-        assert_eq!(packet.active, Ipv6Addr::new(0x5f00, 0, 4, 0xe1, 0, 0, 0, 0));
+        assert_eq!((packet.section, packet.fields.segments_left), (&header[40..], 0));
+        assert_eq!(packet.fields.active, Ipv6Addr::new(0x5f00, 0, 4, 0xe1, 0, 0, 0, 0));
     }
     // The first node wrote nothing, and nobody says it did.
     let told: Vec<_> = hops.iter().map(|hop| (hop.packet, hop.place, hop.record)).collect();
@@ -166,6 +167,13 @@ fn reports_have_the_header_and_what_the_node_at_the_end_has_measured() {
     let (report, _) = Report::parse(rest).unwrap();
     assert_eq!(report.metadata.arrival_ns, Some(0x01_2345_6780));
     assert_eq!((report.metadata.counter, report.metadata.latency_ns), (None, None));
+    // Where a node could not write, what stands last may be of another.
+    let mut doubtful = header(2, 1, MapInfo::ALL);
+    mark_incomplete(&mut doubtful);
+    let [group] = &written(&mut writer, &[doubtful], moment())[..] else { panic!("one group") };
+    let (head, rest) = ReportGroup::parse(group).unwrap();
+    let (report, _) = Report::parse(rest).unwrap();
+    assert_eq!((head.node, report.metadata), (0, ReportMetadata::default()));
 }
 
 #[tokio::test]

@@ -11,8 +11,7 @@ use catena_io::Offload;
 use catena_model::check::ClockTime;
 use catena_model::resource::Encapsulation;
 use catena_model::telemetry::{
-    DeviceId, HopRecord, HopReport, PathEnd, QueueState, ReportReason, Stamp, Telemetry,
-    TelemetryField, VisitLatency,
+    DeviceId, HopRecord, HopReport, PathEnd, ReportReason, Telemetry, TelemetryField,
 };
 use catena_model::{DropReason, PathId};
 use catena_wire::ethernet;
@@ -43,32 +42,31 @@ fn ends(rig: &mut Rig) -> Vec<(usize, PathEnd)> {
         let engines = node.engines.iter_mut();
         let told = engines.flat_map(Engine::take_path_ends);
         told.map(move |ToldEnd { end, header }| {
-            assert_eq!(read_in(&header), end.hops, "what is told is what the header says");
+            assert_told(&header, &end.hops);
             (number, end)
         })
     });
     told.collect()
 }
 
-/// What a header says of its hops, as it is told.
-fn read_in(header: &[u8]) -> Vec<HopReport> {
-    let told = view(header).hops().map(|hop| match hop {
-        Hop::Recorded(record) => HopReport::Recorded(HopRecord {
-            device: record.device.map(DeviceId),
-            arrival: record
-                .arrival
-                .map(|time| Stamp { time, is_synchronised: record.is_synchronised }),
-            latency: record.latency.map(|latency| VisitLatency {
-                ns: latency.ns(),
-                is_saturated: latency.is_saturated(),
-            }),
-            queue: record.queue.map(|queue| QueueState { id: queue.id, length: queue.length }),
-            counter: record.counter,
-        }),
-        Hop::Silent(_) => HopReport::Silent,
-        Hop::Ahead(_) | Hop::Malformed => HopReport::Malformed,
-    });
-    told.collect()
+/// Does a header say of its nodes and their counts what is told?
+fn assert_told(header: &[u8], told: &[HopReport]) {
+    let hops: Vec<Hop> = view(header).hops().collect();
+    assert_eq!(hops.len(), told.len());
+    for (hop, told) in hops.into_iter().zip(told) {
+        match (hop, told) {
+            (Hop::Recorded(record), HopReport::Recorded(told)) => assert_eq!(
+                (
+                    record.device.map(DeviceId),
+                    record.counter,
+                    record.latency.map(FunctionLatency::ns)
+                ),
+                (told.device, told.counter, told.latency.map(|latency| latency.ns))
+            ),
+            (Hop::Silent(_), HopReport::Silent) => {}
+            (hop, told) => assert_eq!(told, &HopReport::Malformed, "{hop:?}"),
+        }
+    }
 }
 
 fn lost(rig: &Rig) -> [u64; 3] {

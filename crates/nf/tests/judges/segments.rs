@@ -3,8 +3,8 @@
 use catena_kernel::namespace::NetNamespace;
 use catena_kernel::process::{enter_namespace, spawn_bound};
 use catena_wire::ipfix::{
-    DelayRecord, HeaderRecord, HopRecord, MessageHeader, PacketRecord, ToldSegments, emit_delays,
-    emit_headers, emit_hops, emit_packets, emit_telemetry_templates,
+    DelayRecord, HeaderRecord, HopRecord, MessageHeader, PacketRecord, ToldFields, ToldSegments,
+    emit_delays, emit_headers, emit_hops, emit_packets, emit_telemetry_templates,
 };
 use catena_wire::scalar::FlowLabel;
 use catena_wire::srv6::SegmentFlags;
@@ -19,13 +19,15 @@ const HEADERS: u64 = 20;
 
 fn header(number: u64, segments: ToldSegments<'_>) -> HeaderRecord<'_> {
     HeaderRecord {
-        source: Ipv6Addr::new(0xfd00, 0, 1, 0, 0, 0, 0, number as u16),
-        destination: "5f00:0:3:e1::".parse().expect("an address"),
-        flow_label: FlowLabel::new(7).expect("a label"),
-        flags: SegmentFlags(1),
-        tag: 0x192a,
-        segments_left: 1,
-        active: "5f00:0:3:e1::".parse().expect("an address"),
+        fields: ToldFields {
+            source: Ipv6Addr::new(0xfd00, 0, 1, 0, 0, 0, 0, number as u16),
+            destination: "5f00:0:3:e1::".parse().expect("an address"),
+            flow_label: FlowLabel::new(7).expect("a label"),
+            flags: SegmentFlags(1),
+            tag: 0x192a,
+            segments_left: 1,
+            active: "5f00:0:3:e1::".parse().expect("an address"),
+        },
         known_by: 0,
         locator_bits: 48,
         behaviour: 9,
@@ -74,7 +76,7 @@ fn a_collector_takes_in_what_is_told_of_segment_routing() {
         messages.push(message(|into| write(into).expect("there is room")));
         sequence += 3;
     }
-    let HeaderRecord { source, destination, flow_label, tag, .. } = records[0];
+    let ToldFields { source, destination, flow_label, tag, .. } = records[0].fields;
     let hop = HopRecord {
         source,
         destination,
@@ -100,13 +102,15 @@ fn a_collector_takes_in_what_is_told_of_segment_routing() {
         emit_delays(at(sequence + 1), &[delay], into).expect("there is room")
     }));
     let packet = PacketRecord {
-        source,
-        destination,
-        flow_label,
-        flags: SegmentFlags(1),
-        tag,
-        segments_left: 0,
-        active: destination,
+        fields: ToldFields {
+            source,
+            destination,
+            flow_label,
+            flags: SegmentFlags(1),
+            tag,
+            segments_left: 0,
+            active: destination,
+        },
         packet: 42,
         path: 7,
         flow: 8,
@@ -131,6 +135,6 @@ fn a_collector_takes_in_what_is_told_of_segment_routing() {
         .collect();
     told.sort_unstable();
     let expected: Vec<_> =
-        records.iter().map(|record| (record.source, record.packets, record.bytes)).collect();
+        records.iter().map(|record| (record.fields.source, record.packets, record.bytes)).collect();
     assert_eq!(told, expected);
 }

@@ -133,9 +133,9 @@ impl<'p> ToldSegments<'p> {
     }
 }
 
-/// What is told of packets with one header.
+/// What a packet says of itself, but for its list: with this each record of a header begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeaderRecord<'p> {
+pub struct ToldFields {
     /// Source address.
     pub source: Ipv6Addr,
     /// Destination address.
@@ -150,6 +150,37 @@ pub struct HeaderRecord<'p> {
     pub segments_left: u8,
     /// The active segment.
     pub active: Ipv6Addr,
+}
+
+impl ToldFields {
+    pub(super) fn emit(&self, writer: &mut Writer<'_>) {
+        writer.put(&self.source.octets());
+        writer.put(&self.destination.octets());
+        writer.put(&self.flow_label.get().to_be_bytes());
+        writer.put(&[self.flags.0]);
+        writer.numbers(&[self.tag]);
+        writer.put(&[self.segments_left]);
+        writer.put(&self.active.octets());
+    }
+
+    pub(super) fn read(bytes: &mut Reader<'_>) -> Option<Self> {
+        Some(Self {
+            source: bytes.take::<16>()?.into(),
+            destination: bytes.take::<16>()?.into(),
+            flow_label: FlowLabel::new(u32::from_be_bytes(bytes.take()?)).ok()?,
+            flags: SegmentFlags(bytes.octet()?),
+            tag: u16::from_be_bytes(bytes.take()?),
+            segments_left: bytes.octet()?,
+            active: bytes.take::<16>()?.into(),
+        })
+    }
+}
+
+/// What is told of packets with one header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeaderRecord<'p> {
+    /// What they say of themselves.
+    pub fields: ToldFields,
     /// How its node came to know it: the number at IANA («IPFIX IPv6 SRH Segment Type»).
     pub known_by: u8,
     /// Bits of its locator.
@@ -176,13 +207,7 @@ impl<'p> HeaderRecord<'p> {
     }
 
     fn emit(&self, writer: &mut Writer<'_>) {
-        writer.put(&self.source.octets());
-        writer.put(&self.destination.octets());
-        writer.put(&self.flow_label.get().to_be_bytes());
-        writer.put(&[self.flags.0]);
-        writer.numbers(&[self.tag]);
-        writer.put(&[self.segments_left]);
-        writer.put(&self.active.octets());
+        self.fields.emit(writer);
         writer.put(&[self.known_by, self.locator_bits]);
         writer.numbers(&[self.behaviour]);
         for count in [self.bytes, self.packets, self.first_ms, self.last_ms] {
@@ -193,13 +218,7 @@ impl<'p> HeaderRecord<'p> {
 
     pub(super) fn read(template: u16, bytes: &mut Reader<'p>) -> Option<Self> {
         Some(Self {
-            source: bytes.take::<16>()?.into(),
-            destination: bytes.take::<16>()?.into(),
-            flow_label: FlowLabel::new(u32::from_be_bytes(bytes.take()?)).ok()?,
-            flags: SegmentFlags(bytes.octet()?),
-            tag: u16::from_be_bytes(bytes.take()?),
-            segments_left: bytes.octet()?,
-            active: bytes.take::<16>()?.into(),
+            fields: ToldFields::read(bytes)?,
             known_by: bytes.octet()?,
             locator_bits: bytes.octet()?,
             behaviour: u16::from_be_bytes(bytes.take()?),

@@ -3,14 +3,10 @@
 //!
 //! Knows their records. Refuses to know which packets are told of, and what is in their headers.
 
-use core::net::Ipv6Addr;
-
-use super::headers::ToldSegments;
+use super::headers::{ToldFields, ToldSegments};
 use super::read::Reader;
 use super::telemetry::{Field, iana, ours, own, record_bytes};
 use super::{HEADER_BYTES, IpfixError, MessageHeader, SET_HEADER_BYTES, Writer, element};
-use crate::scalar::FlowLabel;
-use crate::srv6::SegmentFlags;
 
 /// The template of packets.
 pub const TEMPLATE_PACKETS: u16 = 263;
@@ -35,20 +31,8 @@ const ONE: u64 = 1;
 /// A packet that is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketRecord<'p> {
-    /// Source address.
-    pub source: Ipv6Addr,
-    /// Destination address.
-    pub destination: Ipv6Addr,
-    /// Flow label.
-    pub flow_label: FlowLabel,
-    /// The flags.
-    pub flags: SegmentFlags,
-    /// The tag.
-    pub tag: u16,
-    /// Index of the active segment.
-    pub segments_left: u8,
-    /// The active segment.
-    pub active: Ipv6Addr,
+    /// What it says of itself.
+    pub fields: ToldFields,
     /// Its number among all that are told of, modulo 2^32: records of its hops have the same.
     pub packet: u32,
     /// Its path.
@@ -70,13 +54,7 @@ impl<'p> PacketRecord<'p> {
     }
 
     fn emit(&self, writer: &mut Writer<'_>) {
-        writer.put(&self.source.octets());
-        writer.put(&self.destination.octets());
-        writer.put(&self.flow_label.get().to_be_bytes());
-        writer.put(&[self.flags.0]);
-        writer.numbers(&[self.tag]);
-        writer.put(&[self.segments_left]);
-        writer.put(&self.active.octets());
+        self.fields.emit(writer);
         writer.put(&ONE.to_be_bytes());
         writer.put(&self.packet.to_be_bytes());
         writer.put(&self.path.to_be_bytes());
@@ -87,21 +65,10 @@ impl<'p> PacketRecord<'p> {
 
     /// None: it contradicts itself.
     pub(super) fn read(bytes: &mut Reader<'p>) -> Option<Self> {
-        let (source, destination) = (bytes.take::<16>()?.into(), bytes.take::<16>()?.into());
-        let flow_label = FlowLabel::new(u32::from_be_bytes(bytes.take()?)).ok()?;
-        let flags = SegmentFlags(bytes.octet()?);
-        let tag = u16::from_be_bytes(bytes.take()?);
-        let segments_left = bytes.octet()?;
-        let active = bytes.take::<16>()?.into();
+        let fields = ToldFields::read(bytes)?;
         bytes.long().filter(|packets| *packets == ONE)?;
         Some(Self {
-            source,
-            destination,
-            flow_label,
-            flags,
-            tag,
-            segments_left,
-            active,
+            fields,
             packet: u32::from_be_bytes(bytes.take()?),
             path: u32::from_be_bytes(bytes.take()?),
             flow: bytes.long()?,

@@ -221,8 +221,8 @@ impl HopRecord {
             is_of_function: marks & mark::OF_FUNCTION != 0,
             is_synchronised: marks & mark::SYNCHRONISED != 0,
         };
-        let record_of = whole.limited_to(map);
-        let read = Self { source, destination, flow_label, tag, place, record: record_of, packet };
+        let limited = whole.limited_to(map);
+        let read = Self { source, destination, flow_label, tag, place, record: limited, packet };
         is_written_so(record, |writer| read.emit(writer)).then_some(read)
     }
 }

@@ -3,7 +3,7 @@
 use catena_wire::flow::FlowKey;
 use catena_wire::ipfix::{
     DelayRecord, EndReason, FlowRecord, HeaderRecord, HopRecord, MessageHeader, PORT, PacketRecord,
-    ToldSegments, emit_data, emit_delays, emit_headers, emit_hops, emit_packets,
+    ToldFields, ToldSegments, emit_data, emit_delays, emit_headers, emit_hops, emit_packets,
     emit_telemetry_templates, emit_templates, icmp_port,
 };
 use catena_wire::scalar::{FlowLabel, FunctionIndex, IpProtocol};
@@ -91,13 +91,15 @@ const HEADER: MessageHeader =
 
 fn in_header(segments: ToldSegments<'_>) -> HeaderRecord<'_> {
     HeaderRecord {
-        source: "fd00:0:1::1".parse().unwrap(),
-        destination: "5f00:0:3:e1::".parse().unwrap(),
-        flow_label: FlowLabel::new(0x1_2345).unwrap(),
-        flags: SegmentFlags(1),
-        tag: 0x192a,
-        segments_left: 1,
-        active: "5f00:0:3:e1::".parse().unwrap(),
+        fields: ToldFields {
+            source: "fd00:0:1::1".parse().unwrap(),
+            destination: "5f00:0:3:e1::".parse().unwrap(),
+            flow_label: FlowLabel::new(0x1_2345).unwrap(),
+            flags: SegmentFlags(1),
+            tag: 0x192a,
+            segments_left: 1,
+            active: "5f00:0:3:e1::".parse().unwrap(),
+        },
         known_by: 4,
         locator_bits: 48,
         behaviour: 9,
@@ -122,16 +124,18 @@ fn what_is_told_of_segment_routing_is_read_by_its_templates() {
         arrival: Some(ArrivalTime::from_ns(0x01_2345_6780)),
         ..IntMetadata::default()
     };
-    let HeaderRecord { source, destination, flow_label, tag, .. } = records[0];
+    let ToldFields { source, destination, flow_label, tag, .. } = records[0].fields;
     let hop = HopRecord { source, destination, flow_label, tag, place: 2, record, packet: 42 };
     let packet = PacketRecord {
-        source,
-        destination,
-        flow_label,
-        flags: SegmentFlags(1),
-        tag,
-        segments_left: 0,
-        active: destination,
+        fields: ToldFields {
+            source,
+            destination,
+            flow_label,
+            flags: SegmentFlags(1),
+            tag,
+            segments_left: 0,
+            active: destination,
+        },
         packet: 42,
         path: 7,
         flow: 8,

@@ -21,13 +21,15 @@ const ACTIVE: Ipv6Addr = Ipv6Addr::new(0x5f00, 0, 3, 0xe1, 0, 0, 0, 0);
 
 fn header(segments: ToldSegments<'_>) -> HeaderRecord<'_> {
     HeaderRecord {
-        source: INGRESS,
-        destination: ACTIVE,
-        flow_label: FlowLabel::new(0x1_2345).unwrap(),
-        flags: SegmentFlags(1),
-        tag: 0x192a,
-        segments_left: 1,
-        active: ACTIVE,
+        fields: ToldFields {
+            source: INGRESS,
+            destination: ACTIVE,
+            flow_label: FlowLabel::new(0x1_2345).unwrap(),
+            flags: SegmentFlags(1),
+            tag: 0x192a,
+            segments_left: 1,
+            active: ACTIVE,
+        },
         known_by: 0,
         locator_bits: 48,
         behaviour: 9,
@@ -133,13 +135,15 @@ fn golden_hops_and_delays_are_written_and_read() {
 
 fn packet(section: &[u8]) -> PacketRecord<'_> {
     PacketRecord {
-        source: INGRESS,
-        destination: ACTIVE,
-        flow_label: FlowLabel::new(0x1_2345).unwrap(),
-        flags: SegmentFlags(1),
-        tag: 0x192a,
-        segments_left: 0,
-        active: ACTIVE,
+        fields: ToldFields {
+            source: INGRESS,
+            destination: ACTIVE,
+            flow_label: FlowLabel::new(0x1_2345).unwrap(),
+            flags: SegmentFlags(1),
+            tag: 0x192a,
+            segments_left: 0,
+            active: ACTIVE,
+        },
         packet: 42,
         path: 0x0102_0304,
         flow: 0x1112_1314_1516_1718,
@@ -328,7 +332,10 @@ proptest! {
         tag in any::<u16>(),
     ) {
         let forms = [ToldSegments::Header(&section), ToldSegments::Section(&list), ToldSegments::List(&list)];
-        let records = forms.map(|form| HeaderRecord { tag, ..header(form) });
+        let records = forms.map(|form| {
+            let of_form = header(form);
+            HeaderRecord { fields: ToldFields { tag, ..of_form.fields }, ..of_form }
+        });
         let message = emitted(|into| emit_headers(HEADER, &records, into));
         prop_assert_eq!(all(&message, |set| set.headers()), records);
     }
