@@ -390,13 +390,27 @@ pub fn carried_protocol(packet: &[u8]) -> Option<IpProtocol> {
 /// # Errors
 /// When the packet is none of segment routing.
 pub fn set_carried_protocol(packet: &mut [u8], protocol: IpProtocol) -> Result<(), Srv6Error> {
+    put_in_routing(packet, field::NEXT_HEADER, &[protocol.0])
+}
+
+/// Replaces the tag of the segment routing header, which is the first behind the IPv6 header. No HMAC covers it.
+///
+/// # Errors
+/// When the packet is none of segment routing.
+pub fn set_tag(packet: &mut [u8], tag: u16) -> Result<(), Srv6Error> {
+    put_in_routing(packet, field::TAG.start, &tag.to_be_bytes())
+}
+
+#[inline]
+fn put_in_routing(packet: &mut [u8], at: usize, octets: &[u8]) -> Result<(), Srv6Error> {
     match packet.get(ipv6::NEXT_HEADER_OFFSET).copied().map(IpProtocol) {
         Some(IpProtocol::ROUTING) | None => {}
         Some(other) => return Err(Srv6Error::NextHeader(other)),
     }
-    let (need, have) = (ipv6::HEADER_BYTES + 1, packet.len());
-    let place = packet.get_mut(ipv6::HEADER_BYTES).ok_or(Srv6Error::Truncated { need, have })?;
-    *place = protocol.0;
+    let start = ipv6::HEADER_BYTES + at;
+    let (need, have) = (start + octets.len(), packet.len());
+    let place = packet.get_mut(start..need).ok_or(Srv6Error::Truncated { need, have })?;
+    place.copy_from_slice(octets);
     Ok(())
 }
 

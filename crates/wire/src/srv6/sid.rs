@@ -127,6 +127,20 @@ pub struct Sid {
 }
 
 impl Sid {
+    /// Its node leads on (RFC 8986 sections 4.1 and 10.2.2).
+    pub const END: u16 = 1;
+    /// It is the last, and delivers packets (section 4.8).
+    pub const END_DT46: u16 = 20;
+    /// It is the last, and delivers frames (section 4.9).
+    pub const END_DX2: u16 = 21;
+
+    /// Is it of a function that nodes of ours have?
+    #[must_use]
+    #[inline]
+    pub const fn is_ours(&self) -> bool {
+        matches!(self.function, Self::END | Self::END_DT46 | Self::END_DX2)
+    }
+
     /// Reads it from an address.
     ///
     /// # Errors
