@@ -13,6 +13,7 @@ use crate::fast_path::{self, FastPath, FastPathError, LINK_FRAME_BYTES_MAX, Sent
 use crate::holdings::{Holdings, Place};
 use crate::link::Outgoing;
 use crate::links::Links;
+use crate::locator::WaysToLocators;
 use crate::missed::{Baseline, Missed};
 use crate::port_io::Given;
 use crate::punt_watch::{self, PuntDevice};
@@ -106,6 +107,8 @@ pub(crate) struct Interfaces {
     wants_fast_path: bool,
     role: NodeRole,
     underlay: Underlay,
+    /// By which interfaces the locators of other nodes are reached.
+    ways: watch::Sender<WaysToLocators>,
 }
 
 impl std::fmt::Debug for Order {
@@ -160,7 +163,8 @@ impl Interfaces {
         };
         tokio::spawn(desk.carry_out(queue));
         let role = config.role;
-        Ok(Self { node, orders, missed, fast_path, wants_fast_path, role, underlay })
+        let ways = watch::Sender::default();
+        Ok(Self { node, orders, missed, fast_path, wants_fast_path, role, underlay, ways })
     }
 
     /// What a data plane needs to let the kernel repeat its decisions; none: it decides each packet.
@@ -207,7 +211,8 @@ impl Interfaces {
 
     /// Keeps this node's locator, and looks for the ways to those of others.
     pub(crate) fn keep_locator(&self, own: &NodeName, programmed: watch::Receiver<Links>) {
-        tokio::spawn(crate::locator::keep(self.node.clone(), own.clone(), programmed));
+        let (node, ways) = (self.node.clone(), self.ways.clone());
+        tokio::spawn(crate::locator::keep(node, own.clone(), programmed, ways));
     }
 
     /// Follows the links between nodes.
@@ -232,25 +237,27 @@ impl Interfaces {
     ) -> Option<JoinHandle<()>> {
         self.fast_path.get()?;
         let (fast_path, underlay) = (Arc::clone(&self.fast_path), self.underlay.clone());
+        let ways = self.ways.subscribe();
         Some(tokio::spawn(async move {
             let Some(fast_path) = fast_path.get() else { return };
-            let mut told = None;
+            let (mut steered, mut told) = (None, None);
             let mut warned = String::new();
             while !dataplane.is_closed() {
-                match fast_path.steer_underlay(&underlay, told).await {
-                    Ok(Some(interface)) => {
-                        told = Some(interface);
-                        let message = KernelUnderlay { interface };
-                        let message = to_dataplane::Message::KernelUnderlay(message);
-                        let outgoing = Outgoing { message, sockets: Vec::new() };
-                        // Whoever is gone is found out above.
-                        dataplane.send(outgoing).await.ok();
-                    }
+                match fast_path.steer_underlay(&underlay, steered).await {
+                    Ok(found) => steered = found.or(steered),
                     Err(error) if error.to_string() != warned => {
                         warned = error.to_string();
                         tracing::warn!("tunnel packets are decided one by one: {warned}");
                     }
-                    Ok(None) | Err(_) => {}
+                    Err(_) => {}
+                }
+                let seen = steered.map(|interface| kernel_underlay(interface, &ways.borrow()));
+                if let Some(message) = seen.filter(|seen| told.as_ref() != Some(seen)) {
+                    told = Some(message.clone());
+                    let message = to_dataplane::Message::KernelUnderlay(message);
+                    let outgoing = Outgoing { message, sockets: Vec::new() };
+                    // Whoever is gone is found out above.
+                    dataplane.send(outgoing).await.ok();
                 }
                 tokio::time::sleep(UNDERLAY_RETRY).await;
             }
@@ -368,4 +375,11 @@ async fn pass_on_changes(
             }
         }
     }
+}
+
+/// What the data plane is told of the underlay before which the kernel's program stands.
+fn kernel_underlay(interface: u32, ways: &WaysToLocators) -> KernelUnderlay {
+    let by_it = ways.iter().filter(|(_, way)| **way == interface);
+    let locators = by_it.map(|(locator, _)| locator.address().octets().to_vec()).collect();
+    KernelUnderlay { interface, locators }
 }

@@ -9,6 +9,7 @@ use catena_kernel::KernelError;
 use catena_kernel::netlink::Netlink;
 use catena_model::NodeName;
 use catena_model::program::Locator;
+use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -17,9 +18,17 @@ use tokio::sync::watch;
 /// along.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
-/// Claims this node's locator as long as the program has it, and none that it had before; says which locators of others
-/// no route leads to.
-pub(crate) async fn keep(node: Netlink, name: NodeName, programmed: watch::Receiver<Links>) {
+/// The interface by which packets for segments of a node leave.
+pub(crate) type WaysToLocators = BTreeMap<Locator, u32>;
+
+/// Claims this node's locator as long as the program has it, and none that it had before; says by which interface those
+/// of others are reached, and which no route leads to.
+pub(crate) async fn keep(
+    node: Netlink,
+    name: NodeName,
+    programmed: watch::Receiver<Links>,
+    ways: watch::Sender<WaysToLocators>,
+) {
     let mut told = [String::new(), String::new()];
     // Whoever writes it down may be gone.
     while programmed.has_changed().is_ok() {
@@ -30,10 +39,11 @@ pub(crate) async fn keep(node: Netlink, name: NodeName, programmed: watch::Recei
                 format!("packets of segments may come to the host's stack, too: {error}")
             });
             tell(&mut told[0], trouble);
-            let trouble = match own {
-                Some(own) => without_way(&node, own, &links).await,
-                None => None,
+            let (found, trouble) = match own {
+                Some(own) => ways_to(&node, own, &links).await,
+                None => (WaysToLocators::new(), None),
             };
+            ways.send_if_modified(|told| std::mem::replace(told, found.clone()) != found);
             tell(&mut told[1], trouble);
         }
         tokio::time::sleep(LOOK_PAUSE).await;
@@ -62,24 +72,27 @@ async fn claim(node: &Netlink, own: Option<Locator>) -> Result<(), KernelError> 
     }
 }
 
-/// What to say of other nodes to whose locators no route leads.
-async fn without_way(node: &Netlink, own: Locator, links: &Links) -> Option<String> {
-    let mut nodes = Vec::new();
+/// The ways to the locators of other nodes, and what to say of those to which no route leads.
+async fn ways_to(node: &Netlink, own: Locator, links: &Links) -> (WaysToLocators, Option<String>) {
+    let (mut ways, mut nodes) = (WaysToLocators::new(), Vec::new());
     for (name, locator) in links.locators().filter(|(_, locator)| *locator != own) {
         match node.way_to(locator.address().into()).await {
-            Ok(Some(_)) => {}
+            Ok(Some(way)) => {
+                ways.insert(locator, way.interface);
+            }
             Ok(None) => nodes.push(format!("node '{name}' ({locator})")),
             Err(error) => {
-                return Some(format!(
-                    "ways to segments of other nodes are not looked for: {error}"
-                ));
+                let trouble =
+                    format!("ways to segments of other nodes are not looked for: {error}");
+                return (ways, Some(trouble));
             }
         }
     }
-    (!nodes.is_empty()).then(|| {
+    let trouble = (!nodes.is_empty()).then(|| {
         format!(
             "no route leads to segments of {}: packets for them end here; add a route to each locator",
             nodes.join(", ")
         )
-    })
+    });
+    (ways, trouble)
 }

@@ -5,6 +5,7 @@
 #include "transform.h"
 #include "parse.h"
 #include "route.h"
+#include "tunnel.h"
 
 /* Accounts there are; the table has them once for each processor. */
 const volatile __u32 accounts_max = 1;
@@ -30,7 +31,7 @@ struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
 	MAP_NUMBER(max_entries, 16384);
 	MAP_NUMBER(map_flags, BPF_F_NO_PREALLOC);
-	MAP_TYPE(key, __u32);
+	MAP_TYPE(key, struct address);
 	MAP_TYPE(value, __u32);
 } sources SEC(".maps");
 
@@ -103,15 +104,8 @@ struct {
 	MAP_TYPE(value, __u64);
 } numbers SEC(".maps");
 
-enum { PORT_NSH = 4790, PORT_MPLS = 6635, PORT_NETWORK = 4789 };
-enum { GPE_BYTES = 8, NSH_BYTES = 24, VXLAN_BYTES = 8, LABELS_BYTES = 8 };
 /* Up to the end of the longest header that is read. */
 enum { PLAIN_BYTES = ETHERNET_BYTES + IPV6_BYTES + TCP_BYTES };
-enum { OUTER_BYTES = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES };
-enum { TUNNEL_BYTES = OUTER_BYTES + GPE_BYTES + NSH_BYTES + PLAIN_BYTES };
-
-/* Room that is made only to be taken away again. */
-enum { SPARE_BYTES = 4 };
 
 #define TYPE_SERVICE_VLAN SWAP16(0x88a8)
 #define CAUSE_SHIFT 13
@@ -252,88 +246,6 @@ INLINE void count_account(__u32 number, struct sight *sight)
 	}
 }
 
-/* Takes the outer headers off: the inner Ethernet header takes the place of the outer one. */
-INLINE int trim(struct __sk_buff *skb, __u32 bytes, __u32 family)
-{
-	struct ethernet inner;
-	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO;
-
-	/* What comes out is of the family of the outer packet unless the kernel is told. */
-	if (family == 6)
-		flags |= BPF_F_ADJ_ROOM_DECAP_L3_IPV6;
-	if (bpf_skb_load_bytes(skb, bytes, &inner, sizeof(inner)))
-		return -1;
-	if (bpf_skb_adjust_room(skb, -(int)bytes, BPF_ADJ_ROOM_MAC, flags))
-		return -1;
-	return bpf_skb_store_bytes(skb, 0, &inner, sizeof(inner), 0);
-}
-
-/* Makes room in front of what came by a tunnel and is still marked as encapsulated: where the inner
- * headers begin is still right. The neighbour is asked for by the family that the kernel believes
- * the packet to be of, and only taking room away can tell it another. */
-INLINE long make_room_again(struct __sk_buff *skb, __u32 bytes)
-{
-	__u32 spare = skb->protocol == TYPE_IPV6 ? SPARE_BYTES : 0;
-	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO;
-	long refused = bpf_skb_adjust_room(skb, bytes + spare, BPF_ADJ_ROOM_MAC, flags);
-
-	if (refused || !spare)
-		return refused;
-	return bpf_skb_adjust_room(skb, -SPARE_BYTES, BPF_ADJ_ROOM_MAC,
-				   flags | BPF_F_ADJ_ROOM_DECAP_L3_IPV4);
-}
-
-/* Puts outer headers in front. */
-INLINE int push_tunnel(struct __sk_buff *skb, struct entry *entry, struct operation *operation)
-{
-	struct {
-		struct ethernet ethernet;
-		struct ipv4 ip;
-		struct udp udp;
-	} __attribute__((packed, aligned(2))) outer;
-	struct ethernet inner;
-	__u32 length = operation->length, offset = operation->offset, total, sum, rest;
-	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO;
-	__u8 *template;
-	long refused;
-
-	if (length <= IPV4_BYTES + UDP_BYTES || length > TEMPLATE_BYTES_MAX ||
-	    offset >= TEMPLATE_BYTES_MAX)
-		return -1;
-	/* The table has as many bytes behind the template: no list can read beyond. */
-	template = entry->transform.template + offset;
-	if (bpf_skb_load_bytes(skb, 0, &inner, sizeof(inner)))
-		return -1;
-	total = length + skb->len;
-	/* For segmentation the inner headers begin with Ethernet: its length alone is said here. */
-	refused = bpf_skb_adjust_room(skb, length + ETHERNET_BYTES, BPF_ADJ_ROOM_MAC,
-				      flags | BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 |
-					      BPF_F_ADJ_ROOM_ENCAP_L4_UDP |
-					      BPF_F_ADJ_ROOM_ENCAP_L2_ETH |
-					      BPF_F_ADJ_ROOM_ENCAP_L2(ETHERNET_BYTES));
-	if (refused == -EALREADY)
-		refused = make_room_again(skb, length + ETHERNET_BYTES);
-	if (refused)
-		return -1;
-	outer.ethernet = inner;
-	outer.ethernet.type = TYPE_IPV4;
-	__builtin_memcpy(&outer.ip, template, IPV4_BYTES + UDP_BYTES);
-	/* A super-frame may be longer than the field can say; zero means «see for yourself». */
-	if (total > 0xffff)
-		total = 0;
-	outer.ip.total_length = SWAP16(total);
-	sum = (__u16)~outer.ip.checksum + (__u32)outer.ip.total_length;
-	sum = (sum & 0xffff) + (sum >> 16);
-	outer.ip.checksum = ~(__u16)sum;
-	outer.udp.length = total ? SWAP16(total - IPV4_BYTES) : 0;
-	if (bpf_skb_store_bytes(skb, 0, &outer, sizeof(outer), 0))
-		return -1;
-	rest = length - (IPV4_BYTES + UDP_BYTES);
-	if (bpf_skb_store_bytes(skb, OUTER_BYTES, template + IPV4_BYTES + UDP_BYTES, rest, 0))
-		return -1;
-	return bpf_skb_store_bytes(skb, ETHERNET_BYTES + length, &inner, sizeof(inner), 0);
-}
-
 /* Books the frame; nothing that follows can be refused. */
 INLINE void finish(struct __sk_buff *skb, struct entry *entry, struct sight *sight,
 		   struct operation *exit)
@@ -362,11 +274,20 @@ INLINE int execute(struct __sk_buff *skb, struct settings *all, __u32 number, st
 			break;
 		case KIND_TRIM:
 			if (length < ETHERNET_BYTES || length > HEADER_BYTES_MAX ||
-			    trim(skb, length, family))
+			    trim_tunnel(skb, length, family))
+				goto refused;
+			break;
+		case KIND_TRIM_SEGMENTS:
+			if (length < SEGMENTS_BYTES_MIN || length > HEADER_BYTES_MAX ||
+			    trim_segments(skb, operation, family))
 				goto refused;
 			break;
 		case KIND_PUSH_TUNNEL:
-			if (push_tunnel(skb, entry, operation))
+			if (push_tunnel(skb, &entry->transform, operation))
+				goto refused;
+			break;
+		case KIND_PUSH_SEGMENTS:
+			if (push_segments(skb, &entry->transform, operation))
 				goto refused;
 			break;
 		case KIND_CLONE_TO:
@@ -426,6 +347,12 @@ INLINE int is_fit(struct __sk_buff *skb, struct entry *entry, __u8 protocol, str
 				   skb->len > transform->frame_bytes_max)
 		return 0;
 	if (transform->flags & FLAG_UNTAGGED_ONLY && skb->vlan_present)
+		return 0;
+	/* A super-frame, too, says its length. */
+	if (transform->flags & FLAG_COUNTED &&
+	    (__s32)skb->len + transform->growth > ETHERNET_BYTES + IPV6_BYTES + 0xffff)
+		return 0;
+	if (transform->flags & FLAG_UNMARKED_ONLY && is_marked(skb))
 		return 0;
 	if (last >= OPERATIONS_MAX)
 		return 0;
@@ -489,105 +416,7 @@ SEC("classifier") int port(struct __sk_buff *skb)
 	return repeat(skb, all, port->number, &key, &sight);
 }
 
-/* Reads what stands between UDP and the inner frame; answers its length, 0: no key. */
-INLINE __u32 parse_shim(void *shim, void *data_end, __u16 tunnel, struct flow_key *key)
-{
-	__u32 *words = shim;
-	__u32 first, second;
-
-	if (shim + VXLAN_BYTES > data_end)
-		return 0;
-	first = SWAP32(words[0]);
-	second = SWAP32(words[1]);
-	switch (tunnel) {
-	case PORT_NETWORK:
-		if (!(first & 0x08000000))
-			return 0;
-		key->origin = ORIGIN_NETWORK_TUNNEL;
-		key->door = second >> 8;
-		return VXLAN_BYTES;
-	case PORT_MPLS:
-		/* The bottom of the stack is the second label. */
-		if (first & 0x100 || !(second & 0x100))
-			return 0;
-		key->origin = ORIGIN_MPLS_TUNNEL;
-		key->door = first >> 12;
-		key->position = second;
-		return LABELS_BYTES;
-	default:
-		/* VXLAN-GPE of version 0 with identifier and next protocol NSH, for users. */
-		if ((first & 0x3d0000ff) != 0x0c000004 || shim + GPE_BYTES + NSH_BYTES > data_end)
-			return 0;
-		first = SWAP32(words[2]);
-		second = SWAP32(words[3]);
-		/* Version 0, not for operations, six words, MD type 1, then Ethernet. */
-		if ((first & 0xe03f0fff) != 0x00060103)
-			return 0;
-		key->origin = ORIGIN_NSH_TUNNEL;
-		key->door = second >> 8;
-		key->position = (second & 0xff) << 8 | (first >> 22 & 0x3f);
-		return GPE_BYTES + NSH_BYTES;
-	}
-}
-
-SEC("classifier") int underlay(struct __sk_buff *skb)
-{
-	__u32 zero = 0, number, shim, source;
-	struct settings *all = bpf_map_lookup_elem(&settings, &zero);
-	struct flow_key key = {};
-	__u32 *sender;
-	struct sight sight = {};
-	struct ethernet *ethernet;
-	struct ipv4 *ip;
-	struct udp *udp;
-	void *data_end;
-	__u16 tunnel;
-
-	if (!all || !all->underlay_address || skb->vlan_present)
-		return TC_ACT_OK;
-	pull(skb, TUNNEL_BYTES);
-	ethernet = (void *)(long)skb->data;
-	data_end = (void *)(long)skb->data_end;
-	ip = (void *)(ethernet + 1);
-	udp = (void *)(ip + 1);
-	if ((void *)(udp + 1) > data_end || ethernet->type != TYPE_IPV4 ||
-	    ip->version_and_length != 0x45 || ip->fragment & SWAP16(0x3fff) ||
-	    ip->protocol != PROTOCOL_UDP || ip->destination != all->underlay_address)
-		return TC_ACT_OK;
-	tunnel = SWAP16(udp->destination_port);
-	if (tunnel != PORT_NSH && tunnel != PORT_MPLS && tunnel != PORT_NETWORK)
-		return TC_ACT_OK;
-	/* A kernel's path makes no checksum, an engine's socket does. What an engine has sent is left
-	 * to the engine, so that what a kernel sends after it does not overtake it here. */
-	if (udp->checksum) {
-		count_event(EVENT_LEFT_TO_SOCKET);
-		return TC_ACT_OK;
-	}
-	source = ip->source;
-	/* Nodes whose addresses differ in their last bits have a share each, all strangers one. */
-	number = UNDERLAY_NUMBER;
-	sender = bpf_map_lookup_elem(&sources, &source);
-	if (sender)
-		number += 1 + (SWAP32(source) & (UNDERLAY_SHARES - 1));
-	if (all->is_off)
-		return punt(skb, all, number, EVENT_WATCHED);
-	shim = parse_shim(udp + 1, data_end, tunnel, &key);
-	/* Bytes behind the datagram would go on as if they were of the inner frame. Of a super-frame
-	 * the outer lengths may be too large to be said. */
-	if (!shim || (!skb->gso_size && SWAP16(ip->total_length) + ETHERNET_BYTES != skb->len) ||
-	    (!skb->gso_size && SWAP16(udp->length) + ETHERNET_BYTES + IPV4_BYTES != skb->len) || !sender)
-		return punt(skb, all, number, EVENT_UNKEYED);
-	/* What one node may send, another may not. */
-	key.sender = *sender;
-	if (!parse_frame(skb, OUTER_BYTES + shim, &key, &sight))
-		return punt(skb, all, number, EVENT_UNKEYED);
-	/* What comes out of a tunnel keeps the kernel's mark of it, and by that mark the kernel cuts a
-	 * row of datagrams in the wrong place: the engine makes it anew. */
-	if (sight.segment_bytes && key.protocol == PROTOCOL_UDP)
-		return punt(skb, all, number, EVENT_UNFIT);
-	return repeat(skb, all, number, &key, &sight);
-}
-
+#include "underlay.h"
 #include "link.h"
 
 char licence[] SEC("license") = "Dual BSD/GPL";

@@ -61,6 +61,7 @@ enum { BPF_F_RECOMPUTE_CSUM = 1 << 0 };
 enum { BPF_ADJ_ROOM_MAC = 1 };
 #define BPF_F_ADJ_ROOM_FIXED_GSO (1ULL << 0)
 #define BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 (1ULL << 1)
+#define BPF_F_ADJ_ROOM_ENCAP_L3_IPV6 (1ULL << 2)
 #define BPF_F_ADJ_ROOM_ENCAP_L4_UDP (1ULL << 4)
 #define BPF_F_ADJ_ROOM_ENCAP_L2_ETH (1ULL << 6)
 #define BPF_F_ADJ_ROOM_ENCAP_L2(bytes) ((__u64)(bytes) << 56)

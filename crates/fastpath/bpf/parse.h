@@ -51,6 +51,11 @@ struct udp {
 	__u16 checksum;
 } __attribute__((packed));
 
+/* Of a node: an IPv4 address stands in the last word, as mapped (RFC 4291 section 2.5.5.2). */
+struct address {
+	__u32 words[4];
+};
+
 /* What is known of a frame besides its key. */
 struct sight {
 	__u32 packets;
@@ -122,18 +127,15 @@ INLINE int is_link_local_v6(__u32 first_word)
 	return (first_word & SWAP32(0xffc00000)) == SWAP32(0xfe800000);
 }
 
-/* Reads the frame that begins `base` bytes behind the start; 0: it has no key. */
-INLINE int parse_frame(struct __sk_buff *skb, __u32 base, struct flow_key *key, struct sight *sight)
+/* Reads the packet of a frame that begins `base` bytes behind the start; 0: it has no key. */
+INLINE int parse_packet(struct __sk_buff *skb, __u32 base, __u16 type, struct flow_key *key,
+			struct sight *sight)
 {
-	void *data = (void *)(long)skb->data, *data_end = (void *)(long)skb->data_end;
-	struct ethernet *ethernet = data + base;
+	void *data_end = (void *)(long)skb->data_end;
+	void *network = (void *)(long)skb->data + base + ETHERNET_BYTES, *upper;
 	__u32 frame = skb->len - base, tag = 0, packet, offset, header, end;
-	void *network = ethernet + 1, *upper;
 
-	if (network > data_end || ethernet->destination[0] & SWAP16(0x0100))
-		return 0;
-	__builtin_memcpy(key->destination_mac, ethernet, 12);
-	if (ethernet->type == TYPE_IPV4) {
+	if (type == TYPE_IPV4) {
 		struct ipv4 *ip = network;
 
 		upper = ip + 1;
@@ -150,7 +152,7 @@ INLINE int parse_frame(struct __sk_buff *skb, __u32 base, struct flow_key *key, 
 		key->protocol = ip->protocol;
 		*(__u32 *)key->source = ip->source;
 		*(__u32 *)key->destination = ip->destination;
-	} else if (ethernet->type == TYPE_IPV6) {
+	} else if (type == TYPE_IPV6) {
 		struct ipv6 *ip = network;
 
 		upper = ip + 1;
@@ -197,6 +199,18 @@ INLINE int parse_frame(struct __sk_buff *skb, __u32 base, struct flow_key *key, 
 		sight->segment_bytes = base + header + skb->gso_size;
 	}
 	return 1;
+}
+
+/* Reads the frame that begins `base` bytes behind the start; 0: it has no key. */
+INLINE int parse_frame(struct __sk_buff *skb, __u32 base, struct flow_key *key, struct sight *sight)
+{
+	struct ethernet *ethernet = (void *)(long)skb->data + base;
+
+	if ((void *)(ethernet + 1) > (void *)(long)skb->data_end ||
+	    ethernet->destination[0] & SWAP16(0x0100))
+		return 0;
+	__builtin_memcpy(key->destination_mac, ethernet, 12);
+	return parse_packet(skb, base, ethernet->type, key, sight);
 }
 
 #endif

@@ -8,6 +8,12 @@
 #define HEADER_BYTES_MAX 200
 #define FLAG_UNTAGGED_ONLY 1
 #define FLAG_PUSHES 2
+#define FLAG_UNMARKED_ONLY 4
+#define FLAG_COUNTED 8
+#define SID_END 1
+#define SID_END_DT46 20
+#define SID_END_DX2 21
+#define KERNEL_TAG 1
 #define PORT_NUMBER_MAX 4030
 #define UNDERLAY_NUMBER 4031
 #define UNDERLAY_SHARES 64
@@ -22,6 +28,7 @@ enum origin {
 	ORIGIN_NSH_TUNNEL = 2,
 	ORIGIN_MPLS_TUNNEL = 3,
 	ORIGIN_NETWORK_TUNNEL = 4,
+	ORIGIN_SEGMENTS = 5,
 };
 
 enum kind {
@@ -33,6 +40,8 @@ enum kind {
 	KIND_TRANSMIT = 6,
 	KIND_HAND_OVER = 7,
 	KIND_TRANSMIT_TO_NEIGHBOUR = 8,
+	KIND_PUSH_SEGMENTS = 9,
+	KIND_TRIM_SEGMENTS = 10,
 };
 
 enum profile {
@@ -203,12 +212,18 @@ struct settings {
 	__u32 is_off;
 	__u32 underlay_address;
 	__u32 queue_frames;
+	__u32 locator_high;
+	__u16 locator_low;
+	__u16 has_locator;
 };
-_Static_assert(sizeof(struct settings) == 16, "settings");
+_Static_assert(sizeof(struct settings) == 24, "settings");
 _Static_assert(__builtin_offsetof(struct settings, punt_ifindex) == 0 && sizeof(((struct settings *)0)->punt_ifindex) == 4, "settings.punt_ifindex");
 _Static_assert(__builtin_offsetof(struct settings, is_off) == 4 && sizeof(((struct settings *)0)->is_off) == 4, "settings.is_off");
 _Static_assert(__builtin_offsetof(struct settings, underlay_address) == 8 && sizeof(((struct settings *)0)->underlay_address) == 4, "settings.underlay_address");
 _Static_assert(__builtin_offsetof(struct settings, queue_frames) == 12 && sizeof(((struct settings *)0)->queue_frames) == 4, "settings.queue_frames");
+_Static_assert(__builtin_offsetof(struct settings, locator_high) == 16 && sizeof(((struct settings *)0)->locator_high) == 4, "settings.locator_high");
+_Static_assert(__builtin_offsetof(struct settings, locator_low) == 20 && sizeof(((struct settings *)0)->locator_low) == 2, "settings.locator_low");
+_Static_assert(__builtin_offsetof(struct settings, has_locator) == 22 && sizeof(((struct settings *)0)->has_locator) == 2, "settings.has_locator");
 
 struct queue {
 	__u64 sent;

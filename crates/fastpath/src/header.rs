@@ -6,11 +6,13 @@ use crate::records::{
     UNDERLAY_NUMBER, UNDERLAY_SHARES,
 };
 use crate::transform::{
-    FLAG_PUSHES, FLAG_UNTAGGED_ONLY, FlowKey, GUARDS_MAX, Guard, HEADER_BYTES_MAX, Kind,
-    OPERATIONS_MAX, Operation, Origin, TEMPLATE_BYTES_MAX, Transform,
+    FLAG_COUNTED, FLAG_PUSHES, FLAG_UNMARKED_ONLY, FLAG_UNTAGGED_ONLY, FlowKey, GUARDS_MAX, Guard,
+    HEADER_BYTES_MAX, KERNEL_TAG, Kind, OPERATIONS_MAX, Operation, Origin, TEMPLATE_BYTES_MAX,
+    Transform,
 };
 use crate::transits::{DIVISORS_FROM, PASSES_MAX};
 use catena_wire::source_route::Profile;
+use catena_wire::srv6::Sid;
 use std::fmt::Write as _;
 use std::mem::offset_of;
 
@@ -100,6 +102,7 @@ fn records() -> Vec<Record> {
         }),
         record!(Settings as "settings" {
             punt_ifindex: u32, is_off: u32, underlay_address: u32, queue_frames: u32,
+            locator_high: u32, locator_low: u16, has_locator: u16,
         }),
         record!(Queue as "queue" {
             sent: u64, served: u64, weight: u64, refused_packets: u64, refused_bytes: u64,
@@ -132,6 +135,12 @@ fn constants(text: &mut String) {
     define("HEADER_BYTES_MAX", HEADER_BYTES_MAX as u64);
     define("FLAG_UNTAGGED_ONLY", u64::from(FLAG_UNTAGGED_ONLY));
     define("FLAG_PUSHES", u64::from(FLAG_PUSHES));
+    define("FLAG_UNMARKED_ONLY", u64::from(FLAG_UNMARKED_ONLY));
+    define("FLAG_COUNTED", u64::from(FLAG_COUNTED));
+    define("SID_END", u64::from(Sid::END));
+    define("SID_END_DT46", u64::from(Sid::END_DT46));
+    define("SID_END_DX2", u64::from(Sid::END_DX2));
+    define("KERNEL_TAG", u64::from(KERNEL_TAG));
     define("PORT_NUMBER_MAX", u64::from(PORT_NUMBER_MAX));
     define("UNDERLAY_NUMBER", u64::from(UNDERLAY_NUMBER));
     define("UNDERLAY_SHARES", u64::from(UNDERLAY_SHARES));
@@ -140,8 +149,7 @@ fn constants(text: &mut String) {
     define("PASSES_MAX", u64::from(PASSES_MAX));
     define("DIVISORS_FROM", u64::from(DIVISORS_FROM));
     let _ = writeln!(text, "#define GATE_OPEN {GATE_OPEN:#x}ULL\n");
-    let origins = [Origin::Port, Origin::NshTunnel, Origin::MplsTunnel, Origin::NetworkTunnel];
-    let origins = origins.map(|origin| (format!("{origin:?}"), origin as u8));
+    let origins = Origin::ALL.map(|origin| (format!("{origin:?}"), origin as u8));
     write_enum(text, "origin", &origins);
     write_enum(text, "kind", &Kind::ALL.map(|kind| (format!("{kind:?}"), kind as u8)));
     write_enum(text, "profile", &Profile::ALL.map(|one| (format!("{one:?}"), one as u8)));

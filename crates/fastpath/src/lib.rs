@@ -33,9 +33,10 @@ pub use records::{
 };
 pub use sight::{Sight, TunnelFrame};
 pub use tables::{Gate, TABLE_NAMES, TABLES_COUNT, TableError, Tables};
-pub use template::OuterHeader;
+pub use template::{OuterHeader, segments_template};
 pub use transform::{
-    FLAG_PUSHES, FLAG_UNTAGGED_ONLY, FlowKey, GUARDS_MAX, Guard, HEADER_BYTES_MAX, Kind,
-    OPERATIONS_MAX, Operation, Origin, TEMPLATE_BYTES_MAX, Transform, TransformError,
+    FLAG_COUNTED, FLAG_PUSHES, FLAG_UNMARKED_ONLY, FLAG_UNTAGGED_ONLY, FlowKey, GUARDS_MAX, Guard,
+    HEADER_BYTES_MAX, KERNEL_TAG, Kind, OPERATIONS_MAX, Operation, Origin, TEMPLATE_BYTES_MAX,
+    Transform, TransformError,
 };
 pub use transits::{PASSES_MAX, Transits, Way};

@@ -48,6 +48,8 @@ unsafe impl Plain for Entry {}
 unsafe impl Plain for Port {}
 // SAFETY: a number.
 unsafe impl Plain for u32 {}
+// SAFETY: octets.
+unsafe impl Plain for [u8; 16] {}
 
 /// `union bpf_attr` for single elements.
 #[repr(C)]

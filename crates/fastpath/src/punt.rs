@@ -2,7 +2,7 @@
 //! which says where it came in and why it goes up. Knows the sixteen bits; refuses to know frames.
 
 use crate::records::{Event, UNDERLAY_NUMBER, UNDERLAY_SHARES};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// What the tag of a punted frame says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +28,12 @@ impl PuntedFrom {
 
     /// The tunnels of a node.
     #[must_use]
-    pub const fn node(address: Ipv4Addr) -> Self {
-        let share = address.to_bits() as u16 & (UNDERLAY_SHARES - 1);
+    pub const fn node(address: IpAddr) -> Self {
+        let last = match address {
+            IpAddr::V4(address) => address.octets()[3],
+            IpAddr::V6(address) => address.octets()[15],
+        };
+        let share = last as u16 & (UNDERLAY_SHARES - 1);
         Self::Underlay(UNDERLAY_NUMBER + 1 + share)
     }
 
@@ -83,7 +87,7 @@ mod tests {
             Event::Watched,
         ];
         for cause in causes {
-            let node = PuntedFrom::node(Ipv4Addr::BROADCAST);
+            let node = PuntedFrom::node(std::net::Ipv4Addr::BROADCAST.into());
             let ports = [PuntedFrom::Port(1), PuntedFrom::Port(PORT_NUMBER_MAX)];
             for from in ports.into_iter().chain([PuntedFrom::STRANGERS, node]) {
                 let tag = PuntTag { from, cause };

@@ -7,6 +7,7 @@
 
 use crate::maps::SharedArray;
 use crate::records::Queue;
+use crate::tables::SETTING_WORDS;
 use crate::tables::{halves, joined};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,11 +21,14 @@ const ALL: u16 = 0;
 #[derive(Clone, Debug)]
 pub struct Queues {
     rows: Arc<SharedArray<QUEUE_WORDS>>,
-    settings: Arc<SharedArray<2>>,
+    settings: Arc<SharedArray<SETTING_WORDS>>,
 }
 
 impl Queues {
-    pub(crate) fn new(rows: Arc<SharedArray<QUEUE_WORDS>>, settings: Arc<SharedArray<2>>) -> Self {
+    pub(crate) fn new(
+        rows: Arc<SharedArray<QUEUE_WORDS>>,
+        settings: Arc<SharedArray<SETTING_WORDS>>,
+    ) -> Self {
         Self { rows, settings }
     }
 
@@ -34,7 +38,7 @@ impl Queues {
         for number in 0..self.rows.rows() {
             self.settle(number as u16, u64::MAX);
         }
-        let Some([_, second]) = self.settings.row(0) else { return };
+        let Some([_, second, _]) = self.settings.row(0) else { return };
         let limited = |word| Some(joined(halves(word).0, frames));
         // The closure always answers.
         let _ = second.fetch_update(Ordering::AcqRel, Ordering::Acquire, limited);

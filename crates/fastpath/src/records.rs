@@ -2,6 +2,7 @@
 //! Knows layouts and names; refuses to know how tables are reached.
 
 use crate::transform::{Guard, Transform};
+use catena_wire::srv6::Locator;
 
 /// A flow in the table: its transform, and what the program notes about it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,6 +89,23 @@ pub struct Settings {
     pub underlay_address: u32,
     /// Frames that may be on their way up to the engine at once; 0: as many as come.
     pub queue_frames: u32,
+    /// The first four octets of the own locator, in the order of the packet.
+    pub locator_high: u32,
+    /// Its last two octets.
+    pub locator_low: u16,
+    /// Zero: the node has no locator, and takes nothing that segments lead to it.
+    pub has_locator: u16,
+}
+
+impl Settings {
+    /// The same with another locator, or none.
+    #[must_use]
+    pub fn at_locator(self, locator: Option<Locator>) -> Self {
+        let [a, b, c, d, e, f, ..] = locator.map_or([0; 16], |own| own.address().octets());
+        let locator_high = u32::from_ne_bytes([a, b, c, d]);
+        let locator_low = u16::from_ne_bytes([e, f]);
+        Self { locator_high, locator_low, has_locator: locator.is_some().into(), ..self }
+    }
 }
 
 /// What of one port is on its way up to the engine, and what was not let up. That of number 0 is of

@@ -4,12 +4,12 @@
 use crate::records::Account;
 use crate::sight::Sight;
 use crate::transform::{
-    ETHERNET_BYTES, FLAG_PUSHES, FLAG_UNTAGGED_ONLY, Kind, Operation, Transform,
+    ETHERNET_BYTES, FLAG_COUNTED, FLAG_PUSHES, FLAG_UNTAGGED_ONLY, Kind, Operation, Transform,
 };
-use catena_wire::ethernet;
-use catena_wire::ipv4;
+use catena_wire::ethernet::{self, EthernetHeader};
 use catena_wire::scalar::{EtherType, IpProtocol, MacAddr};
 use catena_wire::udp;
+use catena_wire::{ipv4, ipv6};
 use std::collections::BTreeMap;
 
 /// What became of a frame.
@@ -49,6 +49,11 @@ pub fn fits(
     if is_row && transform.flags & FLAG_PUSHES != 0 {
         return false;
     }
+    let whole = frame_bytes + i64::from(transform.growth);
+    let counted = (ETHERNET_BYTES + ipv6::HEADER_BYTES) as i64 + i64::from(u16::MAX);
+    if transform.flags & FLAG_COUNTED != 0 && whole > counted {
+        return false;
+    }
     let leaving = longest + i64::from(transform.growth);
     longest <= i64::from(bound)
         && (!must_fit || leaving <= i64::from(mtu) + ETHERNET_BYTES as i64)
@@ -69,7 +74,16 @@ pub fn apply(transform: &Transform, frame: &[u8], sight: &Sight) -> Option<Outco
                 // Behind the inner Ethernet header, which ends where what is taken off ends.
                 outcome.bytes.drain(..usize::from(operation.length));
             }
+            Kind::TrimSegments => {
+                let mac = MacAddr(operation.mac);
+                let ether_type =
+                    if sight.key.family == 6 { EtherType::IPV6 } else { EtherType::IPV4 };
+                outcome.bytes.drain(..usize::from(operation.length));
+                let made = EthernetHeader::untagged(mac, mac, ether_type);
+                made.emit(&mut outcome.bytes).ok()?;
+            }
             Kind::PushTunnel => push_tunnel(transform, operation, &mut outcome.bytes)?,
+            Kind::PushSegments => push_segments(transform, operation, &mut outcome.bytes)?,
             Kind::CloneTo => outcome.copies.push((operation.number, outcome.bytes.clone())),
             Kind::Count => {
                 let account = outcome.accounts.entry(operation.number).or_default();
@@ -102,5 +116,24 @@ fn push_tunnel(transform: &Transform, push: Operation, bytes: &mut Vec<u8>) -> O
     ipv4::refresh_checksum(ip).ok()?;
     udp::set_length(datagram, total.saturating_sub(ipv4::HEADER_BYTES as u16)).ok()?;
     bytes.splice(..0, outer);
+    Some(())
+}
+
+fn push_segments(transform: &Transform, push: Operation, bytes: &mut Vec<u8>) -> Option<()> {
+    let start = usize::from(push.offset);
+    let header = transform.template.get(start..start + usize::from(push.length))?;
+    let (addresses, rest) = bytes.split_at_checked(ETHERNET_BYTES - size_of::<EtherType>())?;
+    let (ether_type, packet) = rest.split_at_checked(size_of::<EtherType>())?;
+    let class = match (ether_type, packet) {
+        ([0x86, 0xdd], [first, second, ..]) => first << 4 | second >> 4,
+        (_, [_, class, ..]) => *class,
+        _ => return None,
+    };
+    let mut outer = header.to_vec();
+    ipv6::set_traffic_class(&mut outer, class).ok()?;
+    let payload = header.len() - ipv6::HEADER_BYTES + packet.len();
+    ipv6::set_payload_length(&mut outer, u16::try_from(payload).ok()?).ok()?;
+    let ether_type = EtherType::IPV6.0.to_be_bytes();
+    *bytes = [addresses, &ether_type, &outer, packet].concat();
     Some(())
 }

@@ -2,19 +2,23 @@
 //! written with the formats of `wire`: the differential test holds both against each other, and who
 //! installs a flow finds its key here. Knows what has a key; refuses to know what is done with it.
 
-use crate::transform::{FlowKey, OUTER_BYTES_MIN, Origin};
+use crate::transform::{
+    FlowKey, KERNEL_TAG, OUTER_BYTES_MIN, Origin, SEGMENTS_BYTES_MIN, TEMPLATE_BYTES_MAX,
+};
+use catena_model::TunnelKind;
 use catena_model::account::Volume;
-use catena_wire::ethernet::{self, EthernetView};
+use catena_wire::ethernet::{self, EthernetHeader, EthernetView};
 use catena_wire::flow;
 use catena_wire::frame::{Fragment, FrameView};
 use catena_wire::icmp::{IcmpV4Type, IcmpV6Type};
 use catena_wire::ipv4::{self, Ipv4View};
-use catena_wire::ipv6;
+use catena_wire::ipv6::{self, Ipv6Header};
 use catena_wire::mpls::LabelStackEntry;
 use catena_wire::nsh::{Metadata, NshNextProtocol, NshView};
 use catena_wire::ports;
-use catena_wire::scalar::{EtherType, IpProtocol};
+use catena_wire::scalar::{EtherType, IpProtocol, MacAddr};
 use catena_wire::segment::{SegmentKind, SuperFrame};
+use catena_wire::srv6::{Locator, Sid, Srv6View};
 use catena_wire::udp::{UdpHeader, UdpView};
 use catena_wire::vxlan::VxlanHeader;
 use catena_wire::vxlan_gpe::{GpeNextProtocol, VxlanGpeHeader};
@@ -58,6 +62,61 @@ impl Sight {
         Some(sight)
     }
 
+    /// The same of a frame that segments have led to the own locator.
+    #[must_use]
+    pub fn at_locator(own: Locator, frame: &[u8], segment_bytes: Option<u16>) -> Option<Self> {
+        let view = EthernetView::parse(frame).ok()?;
+        if view.ethertype() != EtherType::IPV6 || view.vlan().is_some() {
+            return None;
+        }
+        let packet = view.payload();
+        let said = packet.get(4..6).map(|octets| u16::from_be_bytes([octets[0], octets[1]]))?;
+        let destination = Ipv6Addr::from(*packet.get(24..40)?.first_chunk::<16>()?);
+        if usize::from(said) + ipv6::HEADER_BYTES != packet.len()
+            || Sid::read(destination).ok()?.locator != own
+        {
+            return None;
+        }
+        let mut sight = Self::in_segments(packet, segment_bytes)?;
+        let before = ethernet::HEADER_BYTES;
+        sight.inner_offset += before;
+        sight.segment_bytes = sight.segment_bytes.map(|bytes| bytes + before as u32);
+        Some(sight)
+    }
+
+    /// The same of a packet that segments have led here, and that a kernel's path has sent. The frame that is made
+    /// of what is inside begins before that; the measures begin with the packet. To whose locator, and how long it
+    /// says to be, is not asked here.
+    #[must_use]
+    pub fn in_segments(packet: &[u8], segment_bytes: Option<u16>) -> Option<Self> {
+        let (bytes, next, header, routing_tag) = segments(packet)?;
+        let sid = Sid::read(header.destination).ok()?;
+        let (inner_class, ether_type) = match (next, packet.get(bytes..bytes + 2)?) {
+            (IpProtocol::IPV4, [_, class]) => (*class, EtherType::IPV4),
+            (IpProtocol::IPV6, [first, second]) => (first << 4 | second >> 4, EtherType::IPV6),
+            _ => return None,
+        };
+        let is_keyed = routing_tag == KERNEL_TAG
+            && sid.is_ours()
+            && (header.traffic_class ^ inner_class) & CONGESTION_BITS == 0;
+        let mut frame = vec![0; ethernet::HEADER_BYTES];
+        let made = EthernetHeader::untagged(MacAddr::default(), MacAddr::default(), ether_type);
+        made.emit(&mut frame).ok()?;
+        frame.extend_from_slice(packet.get(bytes..)?);
+        let mut sight = inner(&frame, segment_bytes).filter(|_| is_keyed)?;
+        if segment_bytes.is_some() {
+            let end = FrameView::parse(&frame).ok()?.end;
+            (end as usize == frame.len()).then_some(())?;
+        }
+        sight.inner_offset = bytes - ethernet::HEADER_BYTES;
+        sight.segment_bytes = sight.segment_bytes.map(|bytes| bytes + sight.inner_offset as u32);
+        let units = (bytes / 8) as u32;
+        let position = u32::from(sid.hop) << 16 | units << 8 | u32::from(header.hop_limit);
+        let (origin, door) = (Origin::Segments as u8, sid.path);
+        sight.key = FlowKey { origin, door, position, ..sight.key };
+        Some(sight)
+    }
+
     /// The same of a packet that the node with this number has sent.
     #[must_use]
     pub fn sent_by(mut self, node: u16) -> Self {
@@ -84,24 +143,59 @@ impl Sight {
     }
 }
 
-/// A tunnel packet of another kernel's path that went up with all its headers.
+/// The bits of ECN in a traffic class (RFC 3168 section 5).
+const CONGESTION_BITS: u8 = 3;
+
+/// What stands before a packet that segments have led here, if a kernel could have written it: its bytes, what
+/// is inside, the IPv6 header, and the tag.
+fn segments(packet: &[u8]) -> Option<(usize, IpProtocol, Ipv6Header, u16)> {
+    let (fixed, routing) = packet.split_at_checked(ipv6::HEADER_BYTES)?;
+    let bytes = SEGMENTS_BYTES_MIN - 16 + usize::from(*routing.get(1)?) * 8;
+    // For who reads it, it ends where the headers do.
+    let mut headers = [fixed, routing.get(..bytes.checked_sub(ipv6::HEADER_BYTES)?)?].concat();
+    let payload = u16::try_from(bytes - ipv6::HEADER_BYTES).ok()?;
+    ipv6::set_payload_length(&mut headers, payload).ok()?;
+    let view = Srv6View::parse(&headers).ok()?;
+    let routing = view.routing();
+    let is_plain = (SEGMENTS_BYTES_MIN..=TEMPLATE_BYTES_MAX).contains(&bytes)
+        && routing.flags().0 == 0
+        && bytes == SEGMENTS_BYTES_MIN + usize::from(routing.last_entry()) * 16;
+    is_plain.then(|| (bytes, routing.next(), *view.header(), routing.tag()))
+}
+
+/// A packet of another kernel's path that went up with all its headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TunnelFrame {
     /// Address of the node that has sent it.
-    pub source: Ipv4Addr,
-    /// UDP port of the tunnel.
-    pub udp_port: u16,
-    /// Where the UDP payload begins, in bytes: what a socket would have given.
+    pub source: IpAddr,
+    /// What has brought it.
+    pub kind: TunnelKind,
+    /// Where begins, in bytes, what a socket would have given: the UDP payload, or the IPv6 header.
     pub payload: usize,
     /// Where it ends; behind that is padding.
     pub end: usize,
 }
 
 impl TunnelFrame {
-    /// Reads the outer headers; `None` if the lengths in them lie. Those of a super-frame
+    /// Reads the outer headers; `None` if the lengths in them lie. Those of a super-frame in a tunnel
     /// (`segment_bytes` is there) may be too large to be said, so it ends where the frame does.
     #[must_use]
     pub fn parse(frame: &[u8], segment_bytes: Option<u16>) -> Option<Self> {
+        if ethernet::outer_type(frame) == Some(EtherType::IPV6) {
+            return Self::of_segments(frame);
+        }
+        Self::of_tunnel(frame, segment_bytes)
+    }
+
+    fn of_segments(frame: &[u8]) -> Option<Self> {
+        let payload = ethernet::HEADER_BYTES;
+        let packet = frame.get(payload..)?;
+        let source = Ipv6Addr::from(*packet.get(8..24)?.first_chunk::<16>()?);
+        let end = payload + ipv6::HEADER_BYTES + Ipv6Header::parse(packet).ok()?.1.len();
+        Some(Self { source: source.into(), kind: TunnelKind::SEGMENTS, payload, end })
+    }
+
+    fn of_tunnel(frame: &[u8], segment_bytes: Option<u16>) -> Option<Self> {
         const PAYLOAD: usize = ethernet::HEADER_BYTES + OUTER_BYTES_MIN;
         let source = frame.get(SOURCE_AT..SOURCE_AT + 4)?.first_chunk::<4>()?;
         let datagram = frame.get(ethernet::HEADER_BYTES + ipv4::HEADER_BYTES..)?;
@@ -114,8 +208,8 @@ impl TunnelFrame {
             }
         };
         Some(Self {
-            source: Ipv4Addr::from(*source),
-            udp_port: udp.destination_port,
+            source: Ipv4Addr::from(*source).into(),
+            kind: TunnelKind::of_udp_port(udp.destination_port)?,
             payload: PAYLOAD,
             end: PAYLOAD + payload,
         })
@@ -287,8 +381,9 @@ mod tests {
         // Padding, as of a short Ethernet frame.
         frame.extend([0; 10]);
         let seen = TunnelFrame::parse(&frame, None).unwrap();
-        let source = Ipv4Addr::new(192, 0, 2, 7);
-        assert_eq!(seen, TunnelFrame { source, udp_port: 4_789, payload: 42, end: 50 });
+        let (source, kind) = (Ipv4Addr::new(192, 0, 2, 7).into(), seen.kind);
+        assert_eq!(kind.udp_port(), ports::VXLAN);
+        assert_eq!(seen, TunnelFrame { source, kind, payload: 42, end: 50 });
         let whole = TunnelFrame::parse(&frame, Some(1_000)).unwrap();
         assert_eq!(whole.end, 60, "a super-frame ends with the frame");
         catena_wire::udp::set_length(&mut frame[34..], 17).unwrap();

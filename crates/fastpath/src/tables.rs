@@ -11,13 +11,15 @@ use crate::transits::Transits;
 use catena_model::account::Volume;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Tables there are: so many descriptors travel, in the order of [`TABLE_NAMES`].
 pub const TABLES_COUNT: usize = 11;
+/// Words of the record of settings.
+pub(crate) const SETTING_WORDS: usize = 3;
 /// The names of the tables in the program.
 pub const TABLE_NAMES: [&str; TABLES_COUNT] = [
     "flows", "ports", "sources", "slots", "gates", "accounts", "events", "settings", "queues",
@@ -50,12 +52,12 @@ pub enum TableError {
 pub struct Tables {
     flows: HashMap<FlowKey, Entry>,
     ports: HashMap<u32, Port>,
-    sources: HashMap<u32, u32>,
+    sources: HashMap<[u8; 16], u32>,
     slots: SharedArray<2>,
     gates: SharedArray<1>,
     accounts: SharedArray<2>,
     events: SharedArray<1>,
-    settings: Arc<SharedArray<2>>,
+    settings: Arc<SharedArray<SETTING_WORDS>>,
     queues: Arc<SharedArray<QUEUE_WORDS>>,
     transits: Transits,
     cpus: usize,
@@ -254,30 +256,30 @@ impl Tables {
         self.ports.walk(|ifindex, port| visit(*ifindex, *port))
     }
 
-    /// Accepts tunnel packets of this node; their keys hold its number.
+    /// Accepts what this node sends by tunnels, or from this address by segments; the keys hold its number.
     ///
     /// # Errors
     /// The table is full, or the kernel refuses.
-    pub fn add_source(&self, node: Ipv4Addr, number: u16) -> io::Result<()> {
-        self.sources.set(&u32::from_ne_bytes(node.octets()), &u32::from(number))
+    pub fn add_source(&self, node: IpAddr, number: u16) -> io::Result<()> {
+        self.sources.set(&octets(node), &u32::from(number))
     }
 
-    /// Leaves tunnel packets of this node to the engine, which names what is wrong with them.
+    /// Leaves packets from this address to the engine, which names what is wrong with them.
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn remove_source(&self, node: Ipv4Addr) -> io::Result<bool> {
-        self.sources.remove(&u32::from_ne_bytes(node.octets()))
+    pub fn remove_source(&self, node: IpAddr) -> io::Result<bool> {
+        self.sources.remove(&octets(node))
     }
 
-    /// The nodes whose tunnel packets are accepted, with their numbers in keys.
+    /// The addresses whose packets are accepted, with the numbers of their nodes in keys.
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub(crate) fn sources(&self) -> io::Result<BTreeMap<u32, u32>> {
+    pub(crate) fn sources(&self) -> io::Result<BTreeMap<Ipv6Addr, u32>> {
         let mut sources = BTreeMap::new();
         self.sources.walk(|node, number| {
-            sources.insert(*node, *number);
+            sources.insert(Ipv6Addr::from(*node), *number);
         })?;
         Ok(sources)
     }
@@ -297,16 +299,27 @@ impl Tables {
     /// What holds for all packets.
     #[must_use]
     pub fn settings(&self) -> Settings {
-        let Some([first, second]) = self.settings.row(0) else { return Settings::default() };
+        let Some([first, second, third]) = self.settings.row(0) else { return Settings::default() };
         let (punt_ifindex, is_off) = halves(first.load(Ordering::Acquire));
         let (underlay_address, queue_frames) = halves(second.load(Ordering::Acquire));
-        Settings { punt_ifindex, is_off, underlay_address, queue_frames }
+        let (locator_high, rest) = halves(third.load(Ordering::Acquire));
+        let [a, b, c, d] = rest.to_ne_bytes();
+        let (locator_low, has_locator) = (u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d]));
+        Settings {
+            punt_ifindex,
+            is_off,
+            underlay_address,
+            queue_frames,
+            locator_high,
+            locator_low,
+            has_locator,
+        }
     }
 
     /// Sets by which interface frames go up; the data plane, which owns the rest, may set that at the
     /// same time.
     pub fn set_punt_ifindex(&self, punt_ifindex: u32) {
-        let Some([first, _]) = self.settings.row(0) else { return };
+        let Some([first, ..]) = self.settings.row(0) else { return };
         let replaced = |word| Some(joined(punt_ifindex, halves(word).1));
         // The closure always answers.
         let _ = first.fetch_update(Ordering::AcqRel, Ordering::Acquire, replaced);
@@ -314,9 +327,21 @@ impl Tables {
 
     /// Sets what holds for all packets.
     pub fn set_settings(&self, settings: Settings) {
-        let Some([first, second]) = self.settings.row(0) else { return };
+        let Some([first, second, third]) = self.settings.row(0) else { return };
+        let ([a, b], [c, d]) =
+            (settings.locator_low.to_ne_bytes(), settings.has_locator.to_ne_bytes());
+        let rest = u32::from_ne_bytes([a, b, c, d]);
+        third.store(joined(settings.locator_high, rest), Ordering::Release);
         second.store(joined(settings.underlay_address, settings.queue_frames), Ordering::Release);
         first.store(joined(settings.punt_ifindex, settings.is_off), Ordering::Release);
+    }
+}
+
+/// An address as the table of sources has it: one of IPv4 is mapped.
+fn octets(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
     }
 }
 

@@ -1,9 +1,11 @@
-//! The outer headers of a tunnel as a template: what is the same for all packets of a flow. Knows
-//! IPv4 and UDP; refuses to know what the tunnel carries.
+//! The headers before packets of a flow as a template: what is the same for all of them. Knows IPv4, UDP
+//! and segments of IPv6; refuses to know what is carried.
 
+use crate::transform::KERNEL_TAG;
 use catena_wire::ipv4::{self, Ipv4Header};
 use catena_wire::scalar::{FragmentOffset, IpProtocol};
 use catena_wire::udp::UdpHeader;
+use catena_wire::{ipv6, srv6};
 use std::net::Ipv4Addr;
 
 /// Time to live of outer headers.
@@ -57,4 +59,18 @@ impl OuterHeader {
         bytes.extend_from_slice(shim);
         Some(bytes)
     }
+}
+
+/// The headers of segments for [`crate::Transform::then_push_segments`], as one packet of the flow has them:
+/// an IPv6 header and a routing header without TLVs. `None`: it is another header.
+#[must_use]
+pub fn segments_template(written: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = written.to_vec();
+    ipv6::set_payload_length(&mut bytes, 0).ok()?;
+    ipv6::set_traffic_class(&mut bytes, 0).ok()?;
+    srv6::set_tag(&mut bytes, KERNEL_TAG).ok()?;
+    let (routing, behind) =
+        srv6::SegmentRoutingView::parse(bytes.get(ipv6::HEADER_BYTES..)?).ok()?;
+    let is_plain = behind.is_empty() && routing.tlvs().next().is_none() && routing.flags().0 == 0;
+    is_plain.then_some(bytes)
 }

@@ -31,6 +31,21 @@ pub enum Origin {
     MplsTunnel = 3,
     /// A tunnel from another node that carries a tenant network; `door` is the VNI.
     NetworkTunnel = 4,
+    /// Segments of IPv6 with a packet inside; `door` is the path of the active segment, `position` is
+    /// `hop << 16 | (bytes of IPv6 and routing header) / 8 << 8 | hop limit`, all as received. It
+    /// brings no MAC along: those of the key are zero.
+    Segments = 5,
+}
+
+impl Origin {
+    /// Every origin.
+    pub const ALL: [Origin; 5] = [
+        Origin::Port,
+        Origin::NshTunnel,
+        Origin::MplsTunnel,
+        Origin::NetworkTunnel,
+        Origin::Segments,
+    ];
 }
 
 /// What packets of a flow look like where they enter, in 64 bytes. Of flows that it hands over the engine
@@ -52,7 +67,7 @@ pub struct FlowKey {
     pub position: u32,
     /// VLAN tag control information of a tagged frame with its priority, else zero.
     pub vlan: u16,
-    /// Number of the node that has sent it by a tunnel, else zero.
+    /// Number of the node that has sent it by a tunnel or segments, else zero.
     pub sender: u16,
     /// IPv4 addresses stand in the first four bytes.
     pub source: [u8; 16],
@@ -63,9 +78,9 @@ pub struct FlowKey {
     pub source_port: u16,
     /// As `source_port`; zero where the protocol has none.
     pub destination_port: u16,
-    /// Of the inner Ethernet header.
+    /// Of the inner Ethernet header, if there is one.
     pub destination_mac: [u8; 6],
-    /// Of the inner Ethernet header.
+    /// As `destination_mac`.
     pub source_mac: [u8; 6],
 }
 
@@ -102,14 +117,20 @@ pub enum Kind {
     /// Ends: the packet arrives at the peer of veth `number`, in whatever namespace that is, without
     /// being queued for it; there it counts as sent to the host.
     HandOver = 7,
-    /// Ends: the kernel finds the next hop of the outer IPv4 header on interface `number` and its
+    /// Ends: the kernel finds the next hop of the outer IP header on interface `number` and its
     /// hardware address.
     TransmitToNeighbour = 8,
+    /// Puts an IPv6 header and a routing header between Ethernet and the packet, `length` bytes of the
+    /// template from `offset` on. Payload length and traffic class are completed for each packet.
+    PushSegments = 9,
+    /// Takes `length` bytes off: all between the Ethernet header and the packet, whose frame is made
+    /// anew, from and to `mac`.
+    TrimSegments = 10,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 8] = [
+    pub const ALL: [Kind; 10] = [
         Kind::SetDestination,
         Kind::Trim,
         Kind::PushTunnel,
@@ -118,6 +139,8 @@ impl Kind {
         Kind::Transmit,
         Kind::HandOver,
         Kind::TransmitToNeighbour,
+        Kind::PushSegments,
+        Kind::TrimSegments,
     ];
 
     /// The kind with this number.
@@ -169,6 +192,12 @@ impl Operation {
         Self { length: bytes, ..Self::numbered(Kind::Trim, 0) }
     }
 
+    /// [`Kind::TrimSegments`]: `bytes` are those of both headers.
+    #[must_use]
+    pub const fn trim_segments(bytes: u8, mac: MacAddr) -> Self {
+        Self { length: bytes, mac: mac.0, ..Self::numbered(Kind::TrimSegments, 0) }
+    }
+
     /// [`Kind::CloneTo`].
     #[must_use]
     pub const fn clone_to(ifindex: u32) -> Self {
@@ -206,6 +235,15 @@ pub const FLAG_UNTAGGED_ONLY: u8 = 1;
 /// the interface with it.
 pub const FLAG_PUSHES: u8 = 2;
 
+/// Flag of a transform: a packet that a tunnel has marked is the engine's. The mark stays when the tunnel
+/// is behind it, and by it a kernel would segment a super-frame in the next.
+pub const FLAG_UNMARKED_ONLY: u8 = 4;
+/// Flag of a transform: it writes a payload length of IPv6, which counts no super-frame beyond 65,535 bytes.
+pub const FLAG_COUNTED: u8 = 8;
+/// Tag of routing headers that a kernel's path has written (RFC 8754 section 2: packets of a class),
+/// so that a receiver knows them from those of an engine.
+pub const KERNEL_TAG: u16 = 1;
+
 /// What is done to the packets of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -219,7 +257,7 @@ pub struct Transform {
     pub segment_bytes_max: u32,
     /// Operations in the list.
     pub operations_count: u8,
-    /// [`FLAG_UNTAGGED_ONLY`] and [`FLAG_PUSHES`].
+    /// [`FLAG_UNTAGGED_ONLY`], [`FLAG_PUSHES`], [`FLAG_UNMARKED_ONLY`] and [`FLAG_COUNTED`].
     pub flags: u8,
     /// Bytes of the template in use.
     pub template_bytes: u16,
@@ -296,13 +334,17 @@ impl Transform {
         *place.ok_or(TransformError::Operations)? = operation;
         self.operations_count += 1;
         match Kind::of(operation.kind) {
-            Some(Kind::Trim) => {
+            Some(Kind::Trim | Kind::TrimSegments) => {
                 self.flags |= FLAG_UNTAGGED_ONLY;
                 self.growth -= i32::from(operation.length);
             }
             Some(Kind::PushTunnel) => {
                 self.flags |= FLAG_UNTAGGED_ONLY | FLAG_PUSHES;
                 self.growth += i32::from(operation.length) + ETHERNET_BYTES as i32;
+            }
+            Some(Kind::PushSegments) => {
+                self.flags |= FLAG_UNTAGGED_ONLY | FLAG_PUSHES | FLAG_COUNTED;
+                self.growth += i32::from(operation.length);
             }
             _ => {}
         }
@@ -315,15 +357,27 @@ impl Transform {
     ///
     /// # Errors
     /// [`TransformError::Template`] and [`TransformError::Operations`].
-    pub fn then_push_tunnel(mut self, header: &[u8]) -> Result<Self, TransformError> {
+    pub fn then_push_tunnel(self, header: &[u8]) -> Result<Self, TransformError> {
+        self.then_push(Kind::PushTunnel, header)
+    }
+
+    /// Adds [`Kind::PushSegments`] with these bytes: an IPv6 header of class and payload length zero, and
+    /// a routing header with [`KERNEL_TAG`] (see [`crate::segments_template`]).
+    ///
+    /// # Errors
+    /// As [`Self::then_push_tunnel`].
+    pub fn then_push_segments(self, header: &[u8]) -> Result<Self, TransformError> {
+        self.then_push(Kind::PushSegments, header)
+    }
+
+    fn then_push(mut self, kind: Kind, header: &[u8]) -> Result<Self, TransformError> {
         let offset = self.template_bytes;
         let rest = self.template.get_mut(usize::from(offset)..).unwrap_or_default();
         let place = rest.get_mut(..header.len()).ok_or(TransformError::Template)?;
         place.copy_from_slice(header);
         let length = u8::try_from(header.len()).map_err(|_| TransformError::Template)?;
         self.template_bytes += u16::from(length);
-        let push = Operation { length, offset, ..Operation::numbered(Kind::PushTunnel, 0) };
-        self.then(push)
+        self.then(Operation { length, offset, ..Operation::numbered(kind, 0) })
     }
 
     /// Lowers the bounds below what the interface takes, which the program asks itself: `frame` for
@@ -333,6 +387,13 @@ impl Transform {
     pub fn bounded_by(mut self, frame: u32, segment: u32) -> Self {
         self.frame_bytes_max = self.frame_bytes_max.min(frame);
         self.segment_bytes_max = self.segment_bytes_max.min(segment);
+        self
+    }
+
+    /// Leaves packets that a tunnel has marked to the engine.
+    #[must_use]
+    pub fn for_unmarked(mut self) -> Self {
+        self.flags |= FLAG_UNMARKED_ONLY;
         self
     }
 
@@ -358,8 +419,13 @@ impl Transform {
             let length = usize::from(operation.length);
             let is_legal = match kind {
                 Kind::Trim => (ETHERNET_BYTES..=HEADER_BYTES_MAX).contains(&length),
+                Kind::TrimSegments => (SEGMENTS_BYTES_MIN..=HEADER_BYTES_MAX).contains(&length),
                 Kind::PushTunnel => {
                     length >= OUTER_BYTES_MIN
+                        && usize::from(operation.offset) + length <= TEMPLATE_BYTES_MAX
+                }
+                Kind::PushSegments => {
+                    length >= SEGMENTS_BYTES_MIN
                         && usize::from(operation.offset) + length <= TEMPLATE_BYTES_MAX
                 }
                 _ => true,
@@ -376,3 +442,5 @@ impl Transform {
 pub(crate) const ETHERNET_BYTES: usize = 14;
 /// Bytes of the outer IPv4 and UDP headers.
 pub(crate) const OUTER_BYTES_MIN: usize = 28;
+/// Bytes of an IPv6 header and a routing header of one segment.
+pub(crate) const SEGMENTS_BYTES_MIN: usize = 64;

@@ -41,7 +41,7 @@ pub use catena_model::TunnelKind;
 pub use catena_nf::function::StateEntry;
 pub use config::{EngineConfig, FLOOD_FRAMES_PER_SECOND};
 pub use error::CompileError;
-pub use offload::{HandOver, KernelPort, Losses, OffloadTables, Passed};
+pub use offload::{HandOver, KernelPort, Losses, OffloadTables, Passed, UnderlayInterface};
 pub(crate) use packet::trim_front;
 pub use packet::{Origin, Packet, PortSlot};
 pub use rehearsal::{Rehearsal, Way};
@@ -315,6 +315,7 @@ impl Engine {
         let config = &self.config;
         let seed = config.flow_seed;
         self.proxy_flows = ProxyFlows::new(config.flows_max, config.inside_max, seed);
+        self.proxy_flows.note_turns(self.kernel.is_some());
         self.affinity = FlowAffinity::new(config.classified_max, seed);
         self.carried = Carried::new(config.flows_max, config.records_max, seed);
         self.flow_cache = FlowCache::new(config.classified_max, seed);

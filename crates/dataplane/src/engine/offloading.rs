@@ -4,7 +4,8 @@
 use crate::engine::action::effects::Trace;
 use crate::engine::action::output::Output;
 use crate::engine::offload::{
-    KernelPath, KernelPort, OffloadContext, OffloadTables, Place, Run, Treatment, Witnessed,
+    KernelPath, KernelPort, OffloadContext, OffloadTables, Place, Run, Treatment,
+    UnderlayInterface, Witnessed,
 };
 use crate::engine::packet::Packet;
 use crate::engine::tables::Tables;
@@ -13,7 +14,6 @@ use crate::engine::{Engine, Passing};
 use catena_io::BufferPool;
 use catena_model::id::PortId;
 use catena_model::kernel::KernelCounters;
-use catena_wire::frame::FrameView;
 
 /// Runs some of the kernel path with what it may ask and move of the engine.
 macro_rules! with_kernel {
@@ -91,8 +91,8 @@ impl Engine {
     }
 
     /// The interface of the underlay that the kernel's program stands before; none: before none.
-    pub fn set_kernel_underlay(&mut self, interface: Option<u32>) {
-        with_kernel!(self, |kernel, with| kernel.serve_underlay(interface, with));
+    pub fn set_kernel_underlay(&mut self, place: Option<UnderlayInterface>) {
+        with_kernel!(self, |kernel, with| kernel.serve_underlay(place, with));
     }
 
     /// Everything that [`Engine::forward`] handed out has been given to the ports: flows that waited
@@ -189,8 +189,7 @@ impl Engine {
         out: &mut Output,
     ) {
         let first = out.datagrams.len();
-        let frame = packet.buffer.bytes().get(place.inner_offset..).unwrap_or_default();
-        let view = FrameView::parse(frame);
+        let view = place.view(packet.buffer.bytes());
         let slot = packet.port();
         let mut notes = Vec::new();
         let passing = Passing { trace: Trace::recording(&mut notes), ..Passing::default() };
@@ -198,7 +197,7 @@ impl Engine {
         self.forward_vector(self.now_ns, std::iter::once(packet), pool, out, passing);
         self.egress.gso().follow(false);
         self.end_turned();
-        let Ok(view) = view else { return };
+        let Some(view) = view else { return };
         let seen = Witnessed { place, slot, view: &view, notes: &notes };
         let is_followed = with_kernel!(self, |kernel, with| kernel.record(&seen, with));
         if is_followed != Some(true) {

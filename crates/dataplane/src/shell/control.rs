@@ -23,7 +23,7 @@ use super::order::{Order, Report};
 use super::underlay::Underlay;
 use super::worker_pool::WorkerPool;
 use super::{Config, DataplaneError, WITHOUT_SANDBOX};
-use crate::engine::{EngineConfig, KernelPort, Rehearsal, Tables};
+use crate::engine::{EngineConfig, KernelPort, Rehearsal, Tables, UnderlayInterface};
 use catena_io::{Ipv6Reserve, TunnelReserve};
 use catena_model::check::{CheckQuestion, Sighting};
 use catena_model::explain::{CatchRequest, CaughtPacket, ExplainRequest};
@@ -107,7 +107,7 @@ pub(super) struct Control {
     /// A kernel path that waits for its ports.
     opening: Option<Opening>,
     /// The interface of the underlay that the kernel's program stands before.
-    kernel_underlay: Option<u32>,
+    kernel_underlay: Option<UnderlayInterface>,
     /// Until when nobody is let in: there was no descriptor left for the last who came.
     deaf_until: Option<Instant>,
     /// Another data plane counted on the paths of the program that comes next.
@@ -330,7 +330,7 @@ impl Control {
                 from_dataplane::Message::KernelPathResult(message::KernelPathResult { refusal })
             }
             to_dataplane::Message::KernelUnderlay(underlay) => {
-                self.serve_underlay(underlay.interface)?;
+                self.serve_underlay(underlay)?;
                 from_dataplane::Message::KernelUnderlayResult(message::KernelUnderlayResult {})
             }
             to_dataplane::Message::UnderlayDevices(devices) => {

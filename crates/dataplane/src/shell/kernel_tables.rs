@@ -6,9 +6,10 @@ use crate::engine::{HandOver, Losses, OffloadTables, Passed};
 use catena_fastpath::{Event, FlowKey, Guard, Settings, Tables, Transform, Way};
 use catena_model::account::Volume;
 use catena_model::limits::KERNEL_FLOWS_MAX;
+use catena_model::program::Locator;
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// The tables of this node's program.
 pub struct KernelTables {
@@ -81,13 +82,13 @@ impl OffloadTables for KernelTables {
         self.tables.slots_max().saturating_sub(self.places().into())
     }
 
-    fn serve_underlay(&mut self, own: Option<Ipv4Addr>) {
+    fn serve_underlay(&mut self, own: Option<Ipv4Addr>, locator: Option<Locator>) {
         let underlay_address = own.map_or(0, |own| u32::from_ne_bytes(own.octets()));
-        let settings = self.tables.settings();
+        let settings = self.tables.settings().at_locator(locator);
         self.tables.set_settings(Settings { underlay_address, ..settings });
     }
 
-    fn know_source(&mut self, node: Ipv4Addr, number: Option<u16>) -> bool {
+    fn know_source(&mut self, node: IpAddr, number: Option<u16>) -> bool {
         match number {
             Some(number) => self.tables.add_source(node, number).is_ok(),
             None => self.tables.remove_source(node).is_ok(),

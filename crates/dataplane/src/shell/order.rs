@@ -11,6 +11,7 @@ use super::waker::Waker;
 use super::worker::KernelPathTurn;
 use crate::engine::{
     FunctionMessage, KernelPort, RecordLosses, Rehearsal, StateChange, Tables, ToldEnd,
+    UnderlayInterface,
 };
 use catena_fastpath::Queues;
 use catena_io::{IoError, PacketRing, Port};
@@ -73,7 +74,7 @@ pub(super) enum Order {
         done: SyncSender<Box<KernelPathTurn>>,
     },
     /// The kernel's program stands before this interface of the underlay; none: before none.
-    KernelUnderlay { interface: Option<u32>, done: SyncSender<()> },
+    KernelUnderlay { place: Option<UnderlayInterface>, done: SyncSender<()> },
     /// Give the port's ring back.
     Detach { id: PortId, done: SyncSender<Option<Box<dyn Port>>> },
     /// Take this packet through the stages, without a trace in anything that lives.

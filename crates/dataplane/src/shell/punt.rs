@@ -4,7 +4,7 @@
 
 use super::punt_shares::PuntShares;
 use super::way_up::WayUp;
-use crate::engine::{Engine, Origin, Packet, TunnelKind, trim_front};
+use crate::engine::{Engine, Origin, Packet, trim_front};
 use catena_fastpath::{Event, PuntTag, PuntedFrom, Queues, Sight, TunnelFrame};
 use catena_io::{Buffer, BufferPool, PacketRing};
 use catena_model::DropReason;
@@ -140,9 +140,9 @@ fn take_tag(buffer: &mut Buffer) -> Option<PuntTag> {
 fn take_outer(buffer: &mut Buffer) -> Option<Origin> {
     let segment_bytes = buffer.offload.segmentation.map(|segmentation| segmentation.segment_bytes);
     let outer = TunnelFrame::parse(buffer.bytes(), segment_bytes)?;
-    let kind = TunnelKind::of_udp_port(outer.udp_port)?;
+    let kind = outer.kind;
     buffer.truncate(outer.end);
-    let source = outer.source.into();
+    let source = outer.source;
     trim_front(buffer, outer.payload).then_some(Origin::Tunnel { kind, source })
 }
 
@@ -151,7 +151,10 @@ fn take_outer(buffer: &mut Buffer) -> Option<Origin> {
 fn is_row(origin: Origin, buffer: &Buffer) -> bool {
     let Origin::Tunnel { kind, .. } = origin else { return false };
     buffer.offload.segmentation.is_some_and(|segmentation| {
-        let bytes = Some(segmentation.segment_bytes);
-        Sight::in_tunnel(kind.udp_port(), buffer.bytes(), bytes).is_none()
+        let (bytes, cut) = (buffer.bytes(), Some(segmentation.segment_bytes));
+        match kind.is_segmented() {
+            true => Sight::in_segments(bytes, cut).is_none(),
+            false => Sight::in_tunnel(kind.udp_port(), bytes, cut).is_none(),
+        }
     })
 }

@@ -3,6 +3,7 @@
 
 use super::ledger::Ledger;
 use crate::engine::{Datagram, Engine, Origin, Packet, TunnelKind, TxBatches, TxRef};
+use catena_fastpath::KERNEL_TAG;
 use catena_io::{
     BrokenRow, Buffer, BufferPool, IoError, Ipv6Match, Ipv6Receiver, Ipv6Reserve, Ipv6Sender,
     PacketFailure, Poller,
@@ -12,6 +13,7 @@ use catena_model::account::Volume;
 use catena_model::program::{Locator, SegmentPlace};
 use catena_wire::ipv6::Ipv6Header;
 use catena_wire::scalar::IpProtocol;
+use catena_wire::{srv6, srv6_int};
 
 /// What follows the IPv6 header of a packet for a segment: the routing header, or what is inside where that came off
 /// before the last (RFC 8986 section 4.16.1).
@@ -112,7 +114,10 @@ impl SegmentSockets {
         ledger: &mut impl Ledger,
         pool: &mut BufferPool,
     ) {
-        let Datagram { segment_bytes, buffer, share, .. } = datagram;
+        let Datagram { segment_bytes, mut buffer, share, is_followed, .. } = datagram;
+        if is_followed {
+            tag_as_kernels(buffer.bytes_mut());
+        }
         if let Err((sent, reason)) = self.send(&buffer, segment_bytes) {
             let left = unsent(share, sent, (buffer.len(), segment_bytes));
             ledger.failed(batches.withdraw(left), reason);
@@ -157,6 +162,50 @@ fn unsent(share: TxRef, sent: usize, (bytes, each): (usize, Option<u16>)) -> TxR
     TxRef { volume, ..share }
 }
 
+/// Lets a packet be taken as one of the kernel's path, which goes on with its flow or has begun it: both come by one
+/// way to the other node's engine, and none overtakes another. The tag of one that takes records along says other
+/// things, and such packets are no kernel's.
+fn tag_as_kernels(packet: &mut [u8]) {
+    if !srv6_int::takes_records(packet) {
+        // One without a routing header has no tag, and comes by the socket as ever.
+        let _ = srv6::set_tag(packet, KERNEL_TAG);
+    }
+}
+
 fn matching(locator: Locator) -> Ipv6Match<'static> {
     Ipv6Match { prefix: locator.address(), prefix_len: Locator::BITS, next_headers: &NEXT_HEADERS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catena_wire::scalar::FlowLabel;
+    use catena_wire::srv6::{Encaps, Inner, SegmentFlags, SegmentRoutingView};
+    use std::net::Ipv6Addr;
+
+    fn tagged(flags: SegmentFlags) -> u16 {
+        let encaps = Encaps {
+            source: Ipv6Addr::LOCALHOST,
+            way: &[Ipv6Addr::LOCALHOST],
+            traffic_class: 0,
+            flow_label: FlowLabel::new(0).unwrap(),
+            hop_limit: 64,
+            inner: Inner::Ipv4,
+            is_reduced: false,
+            flags,
+            tag: 0x700,
+            tlvs: &[],
+            key_id: None,
+        };
+        let mut packet = vec![0; encaps.len_bytes()];
+        encaps.emit(0, &mut packet).unwrap();
+        tag_as_kernels(&mut packet);
+        SegmentRoutingView::parse(&packet[40..]).unwrap().0.tag()
+    }
+
+    #[test]
+    fn a_packet_that_the_kernel_follows_has_its_tag_and_one_with_records_keeps_its_own() {
+        assert_eq!(tagged(SegmentFlags::default()), KERNEL_TAG);
+        assert_eq!(tagged(srv6_int::FLAG), 0x700);
+    }
 }

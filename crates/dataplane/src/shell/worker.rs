@@ -424,8 +424,8 @@ impl Worker {
                 }
                 done.send(Box::new(turn)).ok();
             }
-            Order::KernelUnderlay { interface, done } => {
-                self.engine.set_kernel_underlay(interface);
+            Order::KernelUnderlay { place, done } => {
+                self.engine.set_kernel_underlay(place);
                 done.send(()).ok();
             }
             Order::Rehearse { mut rehearsal, done } => {

@@ -70,7 +70,7 @@ fn check(encapsulation: Encapsulation, interfaces: &[u32]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_engine_sends_before_the_kernel_goes_the_same_way_as_what_it_sends() {
     const NAME: &str = "what_the_engine_sends_before_the_kernel_goes_the_same_way_as_what_it_sends";
-    for encapsulation in Encapsulation::TUNNELLED {
+    for encapsulation in Encapsulation::TUNNELLED.into_iter().chain([Encapsulation::Srv6]) {
         with_interfaces(NAME, PORTS, |interfaces| check(encapsulation, interfaces)).await;
     }
 }

@@ -5,8 +5,9 @@ use crate::dice::Dice;
 use crate::frames::Spec;
 use crate::passing::annotation;
 use crate::streets::{CHAINED_PORTS, ENDPOINTS, FAR, TownKind};
-use crate::town::{Town, node_address};
+use crate::town::{Town, node_address, node_segments};
 use catena_dataplane::engine::TunnelKind;
+use catena_fastpath::{KERNEL_TAG, OuterHeader};
 use catena_io::{Offload, PartialChecksum, Segmentation, SegmentationKind};
 use catena_model::limits::TUNNEL_LAYERS_MAX;
 use catena_model::resource::Encapsulation;
@@ -14,11 +15,14 @@ use catena_wire::gtp_u::{GtpUHeader, GtpUMessage};
 use catena_wire::mpls::SfcLabelPair;
 use catena_wire::nsh::{ContextHeaders, Metadata, NshHeader, NshNextProtocol};
 use catena_wire::ports;
-use catena_wire::scalar::{IpProtocol, MacAddr, MplsLabel, NshTtl, ServiceIndex, Spi, Teid, Vni};
+use catena_wire::scalar::{
+    FlowLabel, IpProtocol, MacAddr, MplsLabel, NshTtl, ServiceIndex, Spi, Teid, Vni,
+};
+use catena_wire::srv6::{Encaps, Inner, SegmentFlags, Sid};
 use catena_wire::varying::VaryingFields;
 use catena_wire::vxlan::VxlanHeader;
 use catena_wire::vxlan_gpe::{GpeNextProtocol, VxlanGpeHeader};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// A frame and what its sender left to the wire.
 #[derive(Clone, Debug)]
@@ -238,8 +242,92 @@ pub(crate) struct SentByTunnel {
     pub(crate) bytes: Vec<u8>,
 }
 
+impl SentByTunnel {
+    /// With the headers that it has on the underlay, as a kernel writes them.
+    pub(crate) fn on_the_wire(&self, to: IpAddr) -> Vec<u8> {
+        let mut frame = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2].to_vec();
+        if self.kind.is_segmented() {
+            frame.extend([0x86, 0xdd]);
+            frame.extend(&self.bytes);
+            return frame;
+        }
+        let (IpAddr::V4(source), IpAddr::V4(destination)) = (self.source, to) else {
+            panic!("the town's tunnels are of IPv4");
+        };
+        let destination_port = self.kind.udp_port();
+        let outer = OuterHeader { source, destination, source_port: 50_000, destination_port };
+        frame.extend([8, 0]);
+        frame.extend(outer.with(&self.bytes).unwrap());
+        let total = (frame.len() - 14) as u16;
+        catena_wire::ipv4::set_total_length(&mut frame[14..], total).unwrap();
+        catena_wire::udp::set_length(&mut frame[34..], total - 20).unwrap();
+        frame
+    }
+}
+
+/// What segments have led here from another node's kernel, and now and then from its engine.
+fn roll_over_segments(town: &Town, seed: u64, dice: &mut Dice) -> SentByTunnel {
+    let number = dice.below(flows(seed));
+    let flow = &mut flow_dice(seed, 1_000 + number as u64);
+    let known = town.chains.get(number % town.chains.len().max(1)).map(|chain| chain.path);
+    let path = known.filter(|_| !dice.once_in(5)).unwrap_or(90_000);
+    let hop = dice.pick(&[0, 0, 0, 0, 1, 1, 2, 3]);
+    let own = match dice.once_in(20) {
+        true => node_segments(1),
+        false => node_segments(0),
+    };
+    let to = ENDPOINTS[flow.below(ENDPOINTS.len())];
+    let inner = of_flow(town, FAR, to, flow, dice);
+    let packet = inner.bytes.get(14..).unwrap_or_default();
+    let kept =
+        if inner.offload.segmentation.is_some() { packet.len().min(66) } else { packet.len() };
+    let inside = match inner.bytes.get(12..14) {
+        Some([0x86, 0xdd]) => Inner::Ipv6,
+        _ if dice.once_in(40) => Inner::Ethernet,
+        _ => Inner::Ipv4,
+    };
+    let class = match (inside, packet) {
+        (Inner::Ipv6, [first, second, ..]) => first << 4 | second >> 4,
+        (_, [_, class, ..]) => *class,
+        _ => 0,
+    };
+    let function = dice.pick(&[1, 20, 21]);
+    let first = Sid { locator: own.locator, function, path, hop }.address();
+    let next = node_segments(1).address;
+    let way: Vec<Ipv6Addr> = [first].into_iter().chain(vec![next; flow.below(3)]).collect();
+    let encaps = Encaps {
+        source: node_segments(1).address,
+        way: &way,
+        traffic_class: if dice.once_in(12) { class ^ dice.below(4) as u8 } else { class },
+        flow_label: FlowLabel::new(7).unwrap(),
+        hop_limit: if dice.once_in(8) { 1 } else { 2 + dice.below(2) as u8 },
+        inner: inside,
+        is_reduced: false,
+        flags: SegmentFlags::default(),
+        tag: if dice.once_in(8) { 0 } else { KERNEL_TAG },
+        tlvs: &[],
+        key_id: None,
+    };
+    let mut bytes = vec![0; encaps.len_bytes()];
+    encaps.emit(kept, &mut bytes).unwrap();
+    let length = bytes.len();
+    bytes.extend(&packet[..kept]);
+    match dice.below(15) {
+        0 => spoil(&mut bytes, dice),
+        1 => bytes.truncate(40.max(dice.below(length))),
+        2 => bytes[dice.below(length)] ^= 1 << dice.below(8),
+        _ => {}
+    }
+    bytes.resize(bytes.len().max(60), 0);
+    let source = Ipv6Addr::from(*bytes[8..24].first_chunk::<16>().unwrap());
+    SentByTunnel { kind: TunnelKind::SEGMENTS, source: source.into(), bytes }
+}
+
 /// A datagram of another node, or of who pretends to be one.
 pub(crate) fn roll_datagram(town: &Town, seed: u64, dice: &mut Dice) -> SentByTunnel {
+    if TownKind::of(seed).is_segmented && dice.once_in(2) {
+        return roll_over_segments(town, seed, dice);
+    }
     let is_crowded = TownKind::of(seed).is_crowded;
     // Contents of metadata crowd a memory too.
     let carries_metadata = is_crowded && dice.once_in(2);

@@ -44,6 +44,8 @@ pub(crate) struct TownKind {
     pub(crate) is_watched: bool,
     /// The engine has its lane: every second town of each kind.
     pub(crate) has_fast_path: bool,
+    /// Most chains go by segments: two of four, with the lane and without.
+    pub(crate) is_segmented: bool,
 }
 
 impl TownKind {
@@ -54,6 +56,7 @@ impl TownKind {
             is_crowded: number == 1,
             is_watched: number == 2,
             has_fast_path: (seed + seed / KINDS).is_multiple_of(2),
+            is_segmented: (seed / KINDS / 2).is_multiple_of(2),
         }
     }
 
@@ -93,8 +96,8 @@ pub(crate) fn change(town: &mut Town, seed: u64, dice: &mut Dice) {
     // Some domains have one.
     town.choice_seed = (seed % 2).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     leave_or_return(town, dice);
-    change_chains(town, dice);
     let kind = TownKind::of(seed);
+    change_chains(town, kind, dice);
     if kind.is_watched {
         let policies = [FailurePolicy::Block, FailurePolicy::Bypass, FailurePolicy::Reroute];
         town.chains
@@ -168,10 +171,12 @@ fn set_slices(town: &mut Town) {
 }
 
 /// Adds, takes away or rebuilds a chain.
-fn change_chains(town: &mut Town, dice: &mut Dice) {
+fn change_chains(town: &mut Town, kind: TownKind, dice: &mut Dice) {
     if town.chains.len() > 3 || (!town.chains.is_empty() && dice.once_in(4)) {
         let gone = dice.below(town.chains.len());
         town.chains.remove(gone);
+        // Those behind it have other identifiers, and no path of a slice goes from one chain to another.
+        town.slice_paths.clear();
         return;
     }
     if !town.chains.is_empty() && dice.once_in(3) {
@@ -189,7 +194,11 @@ fn change_chains(town: &mut Town, dice: &mut Dice) {
     let port = dice.pick(&CHAINED_PORTS);
     let family = dice.pick(&[IpFamily::Ipv4, IpFamily::Ipv4, IpFamily::Ipv6]);
     let rules = [Transport::Tcp, Transport::Udp].map(|transport| rule(family, transport, port));
-    let encapsulation = dice.pick(&Encapsulation::TUNNELLED);
+    let encapsulation = match kind.is_segmented {
+        true if dice.once_in(8) => Encapsulation::Srv6Ethernet,
+        true if !dice.once_in(3) => Encapsulation::Srv6,
+        _ => dice.pick(&Encapsulation::TUNNELLED),
+    };
     let hops = hops(dice);
     let is_tapped = dice.once_in(2) && hops.len() > 1;
     let path = path_of(town);

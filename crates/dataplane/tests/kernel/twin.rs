@@ -6,13 +6,13 @@ use crate::packets::{Sent, SentByTunnel, cut_arp};
 use crate::passing::{advance, route};
 use crate::side::{Left, Side, from_punt, names};
 use crate::streets::{self, TownKind};
-use crate::town::{Port, Town, node_address};
+use crate::town::{Port, Town, node_address, node_segments};
 use crate::watch;
-use catena_dataplane::engine::{Engine, KernelPort, Origin, Packet};
+use catena_dataplane::engine::{Engine, KernelPort, Origin, Packet, UnderlayInterface};
 use catena_dataplane::shell::KernelTables;
 use catena_fastpath::reference::{self, Outcome};
 use catena_fastpath::{
-    Event, FLAG_PUSHES, FlowKey, Hook, Kind, Operation, OuterHeader, Program, PuntedFrom, Settings,
+    Event, FLAG_PUSHES, FlowKey, Hook, KERNEL_TAG, Kind, Operation, Program, PuntedFrom, Settings,
     Sight, Sizes, Tables, Transform, Verdict,
 };
 use catena_io::Offload;
@@ -22,8 +22,10 @@ use catena_model::sojourn_time::SojournTime;
 use catena_model::{DropReason, NodeCounters};
 use catena_wire::ethernet::ethertype_is;
 use catena_wire::frame::FrameView;
+use catena_wire::ipv6::Ipv6Header;
 use catena_wire::segment::{SegmentKind, SuperFrame};
-use std::collections::BTreeMap;
+use catena_wire::srv6;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -105,7 +107,10 @@ impl Twin {
         let (alone, mut beside) = (Side::new(kind), Side::new(kind));
         let door = KernelTables::open(Tables::open(given()).unwrap()).unwrap();
         beside.engine.open_kernel_path(Box::new(door));
-        beside.engine.set_kernel_underlay(Some(UNDERLAY_INTERFACE));
+        beside.engine.set_kernel_underlay(Some(UnderlayInterface {
+            interface: UNDERLAY_INTERFACE,
+            locators: BTreeSet::from([node_segments(1).locator]),
+        }));
         let now_ns = 1_000_000_000;
         let here = (1..).zip(&town.ports).zip(interfaces).filter(|((_, port), _)| port.node == 0);
         for ((number, _), interface) in here {
@@ -207,32 +212,27 @@ impl Twin {
     pub(crate) fn send_by_tunnel(&mut self, sent: &SentByTunnel, dice: &mut Dice) {
         self.now_ns += 1_000;
         self.report.packets += 1;
-        let outer = OuterHeader {
-            source: v4(sent.source),
-            destination: v4(node_address(0)),
-            source_port: 50_000,
-            destination_port: sent.kind.udp_port(),
-        };
-        let mut frame = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0].to_vec();
-        frame.extend(outer.with(&sent.bytes).unwrap());
-        let total = (frame.len() - 14) as u16;
-        catena_wire::ipv4::set_total_length(&mut frame[14..], total).unwrap();
-        catena_wire::udp::set_length(&mut frame[34..], total - 20).unwrap();
+        let frame = sent.on_the_wire(node_address(0));
         let run = self.program.rehearse(Hook::Underlay, UNDERLAY_INTERFACE, &frame, None, 1);
         let run = run.unwrap();
         let (done, what) = match run.verdict {
             Verdict::Punt(PUNT_INTERFACE, tag) => {
                 let is_stranger = tag.from == PuntedFrom::STRANGERS && tag.cause == Event::Unkeyed;
-                assert!(is_stranger || tag.from == PuntedFrom::node(v4(sent.source)), "{tag:?}");
+                assert!(is_stranger || tag.from == PuntedFrom::node(sent.source), "{tag:?}");
                 assert_eq!(run.bytes, frame);
                 (Done::Up(Some(tag.cause)), tag.cause.name())
             }
             Verdict::Leave(kind, interface) => {
-                let sight = Sight::at_underlay(v4(node_address(0)), &frame, None).unwrap();
+                let sight = match sent.kind.is_segmented() {
+                    true => Sight::at_locator(node_segments(0).locator, &frame, None).unwrap(),
+                    false => Sight::at_underlay(v4(node_address(0)), &frame, None).unwrap(),
+                };
                 let done = self.repeated(&frame, &sight);
                 assert_eq!((run.bytes, Some((kind, interface))), (done.bytes.clone(), done.exit));
                 (Done::Carried(self.carried(done, &Offload::default())), "carried")
             }
+            // What no kernel can have sent, the socket of segments has.
+            Verdict::Stack if sent.kind.is_segmented() => (Done::Up(None), "left to the socket"),
             other => panic!("the kernel's program says {other:?} of a datagram"),
         };
         let origin = Origin::Tunnel { kind: sent.kind, source: sent.source };
@@ -496,6 +496,9 @@ fn is_rehearsed(bytes: &[u8]) -> bool {
 /// wire packets.
 fn datagram(frame: &[u8], offload: &Offload) -> Left {
     const OUTER_BYTES: usize = 42;
+    if frame[12..14] == [0x86, 0xdd] {
+        return by_segments(&frame[14..]);
+    }
     let to = Ipv4Addr::from(*frame[30..].first_chunk::<4>().unwrap()).to_string();
     let port = u16::from_be_bytes(*frame[36..].first_chunk().unwrap());
     let payload = &frame[OUTER_BYTES..];
@@ -514,6 +517,17 @@ fn datagram(frame: &[u8], offload: &Offload) -> Left {
         bytes.extend(segment);
     }
     Left::Datagram { to, bytes }
+}
+
+/// The same of a packet over segments: an engine tags none.
+fn by_segments(packet: &[u8]) -> Left {
+    let mut bytes = packet.to_vec();
+    assert_eq!(packet[46..48], KERNEL_TAG.to_be_bytes());
+    srv6::set_tag(&mut bytes, 0).unwrap();
+    let (header, _) = Ipv6Header::parse(&bytes).unwrap();
+    let to = node_segments(1);
+    assert!(to.locator.contains(header.destination));
+    Left::Datagram { to: to.address.to_string(), bytes }
 }
 
 fn v4(address: IpAddr) -> Ipv4Addr {

@@ -166,8 +166,8 @@ fn a_tunnel_packet_that_is_not_for_us_goes_on_to_the_stack() {
         let underlay = |from, cause| Verdict::Punt(PUNT, PuntTag { from, cause });
         let strange = underlay(PuntedFrom::STRANGERS, Event::Unkeyed);
         assert_eq!(run(&frame), strange, "an unknown sender is the engine's");
-        tables.add_source(frames::OTHER, 0).unwrap();
-        assert_eq!(run(&frame), underlay(PuntedFrom::node(frames::OTHER), Event::Miss));
+        tables.add_source(frames::OTHER.into(), 0).unwrap();
+        assert_eq!(run(&frame), underlay(PuntedFrom::node(frames::OTHER.into()), Event::Miss));
         let mut summed = frame.clone();
         summed[40] = 1;
         assert_eq!(run(&summed), Verdict::Stack, "an engine has sent it: to the socket");
@@ -188,10 +188,10 @@ fn what_one_node_may_send_is_not_repeated_for_another() {
         let sight = Sight::at_underlay(frames::OWN, &frame, None).unwrap().sent_by(1);
         let list = Transform::default().then(Operation::transmit(LOOPBACK)).unwrap();
         tables.install(&sight.key, &list, None).unwrap();
-        let missed = PuntTag { from: PuntedFrom::node(frames::OTHER), cause: Event::Miss };
+        let missed = PuntTag { from: PuntedFrom::node(frames::OTHER.into()), cause: Event::Miss };
         let sent = Verdict::Leave(Kind::Transmit, LOOPBACK);
         for (number, expected) in [(1, sent), (2, Verdict::Punt(PUNT, missed)), (1, sent)] {
-            tables.add_source(frames::OTHER, number).unwrap();
+            tables.add_source(frames::OTHER.into(), number).unwrap();
             let run = program.rehearse(Hook::Underlay, LOOPBACK, &frame, None, 1).unwrap();
             assert_eq!(run.verdict, expected);
         }

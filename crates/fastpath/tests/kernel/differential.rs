@@ -1,16 +1,19 @@
 //! The program against the interpreter: random frames, whole and spoilt, under random transforms.
 //! What leaves, how it leaves, and what was counted must be the same.
 
-use crate::frames::{self, Dice, OTHER, OWN, Way};
+use crate::frames::{self, Dice, OTHER, OTHER_LOCATOR, OTHER6, OWN, OWN_LOCATOR, OWN6, Way};
 use crate::{load, needs_privilege};
 use catena_fastpath::reference::{self, Outcome};
 use catena_fastpath::{
-    Event, FLAG_UNTAGGED_ONLY, FlowKey, Guard, Hook, Kind, Operation, OuterHeader, Port, Program,
-    PuntTag, PuntedFrom, Settings, Sight, Tables, Transform, Verdict,
+    Event, FLAG_UNTAGGED_ONLY, FlowKey, Guard, Hook, KERNEL_TAG, Kind, Operation, OuterHeader,
+    Port, Program, PuntTag, PuntedFrom, Settings, Sight, Tables, Transform, Verdict,
 };
 use catena_kernel::namespace::{NetNamespace, run_in};
 use catena_kernel::netlink::Netlink;
+use catena_model::program::PROXY_MAC;
+use catena_wire::srv6::Inner;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 /// Cases of one run; `CATENA_CASES` asks for another number.
 const CASES: usize = 100_000;
@@ -92,6 +95,12 @@ impl Case {
     fn sight(&self) -> Option<Sight> {
         match self.way {
             Way::Port => Sight::at_port(PORT, &self.frame, self.segment_bytes),
+            Way::Segments => {
+                let own = frames::locator(OWN_LOCATOR);
+                Sight::at_locator(own, &self.frame, self.segment_bytes)
+                    .filter(|_| self.is_of_node())
+                    .map(|sight| sight.sent_by(SENDER))
+            }
             _ => Sight::at_underlay(OWN, &self.frame, self.segment_bytes)
                 .filter(|_| self.is_of_node())
                 .map(|sight| sight.sent_by(SENDER)),
@@ -100,7 +109,26 @@ impl Case {
 
     /// Does it say to come from the other node, the only one that is known?
     fn is_of_node(&self) -> bool {
-        self.frame[26..30] == OTHER.octets()
+        match self.way {
+            Way::Segments => self.frame[22..38] == OTHER6.octets(),
+            _ => self.frame[26..30] == OTHER.octets(),
+        }
+    }
+
+    fn other(&self) -> IpAddr {
+        if self.way == Way::Segments { OTHER6.into() } else { OTHER.into() }
+    }
+
+    /// Is it an engine's, or nothing that a kernel's path makes?
+    fn is_for_socket(&self) -> bool {
+        match self.way {
+            Way::Segments => {
+                self.frame[60..62] != KERNEL_TAG.to_be_bytes()
+                    || self.frame[56] != 4
+                    || ![4, 41].contains(&self.frame[54])
+            }
+            _ => self.frame[40..42] != [0, 0],
+        }
     }
 
     fn hook(&self) -> Hook {
@@ -112,9 +140,28 @@ impl Case {
 fn came_from(case: &Case) -> PuntedFrom {
     match case.way {
         Way::Port => PuntedFrom::Port(PORT),
-        _ if case.is_of_node() => PuntedFrom::node(OTHER),
+        _ if case.is_of_node() => PuntedFrom::node(case.other()),
         _ => PuntedFrom::STRANGERS,
     }
+}
+
+/// Puts the headers of some way in front.
+fn push(dice: &mut Dice, list: Transform, sight: &Sight) -> Transform {
+    let way = dice.pick(&[Way::Nsh, Way::Mpls, Way::Network, Way::Segments]);
+    if way == Way::Segments {
+        let count = 1 + dice.below(5);
+        let inner = if sight.key.family == 6 { Inner::Ipv6 } else { Inner::Ipv4 };
+        let header = frames::segments(dice, OWN6, OTHER_LOCATOR, count, inner);
+        return list.then_push_segments(&header).unwrap();
+    }
+    let outer = OuterHeader {
+        source: OWN,
+        destination: OTHER,
+        source_port: dice.word() as u16,
+        destination_port: way.udp_port(),
+    };
+    let header = outer.with(&way.shim(dice)).unwrap();
+    list.then_push_tunnel(&header).unwrap()
 }
 
 /// A legal list that makes sense for a frame that came this way.
@@ -122,7 +169,12 @@ fn roll_transform(dice: &mut Dice, case: &Case, sight: &Sight) -> Transform {
     let mut list = Transform::default();
     if case.way != Way::Port && !dice.once_in(8) && case.segment_bytes.is_none() {
         // All before the inner frame but the outer Ethernet header, and the inner one.
-        list = list.then(Operation::trim(sight.inner_offset as u8)).unwrap();
+        let bytes = sight.inner_offset as u8;
+        let trim = match case.way {
+            Way::Segments => Operation::trim_segments(bytes, PROXY_MAC),
+            _ => Operation::trim(bytes),
+        };
+        list = list.then(trim).unwrap();
     }
     if dice.once_in(2) {
         list = list.then(Operation::set_destination(dice.mac())).unwrap();
@@ -134,15 +186,10 @@ fn roll_transform(dice: &mut Dice, case: &Case, sight: &Sight) -> Transform {
     // A rehearsal has no kind of segmentation, without which the kernel refuses to move headers.
     if case.segment_bytes.is_none() && dice.once_in(3) {
         is_tunnelled = true;
-        let way = dice.pick(&[Way::Nsh, Way::Mpls, Way::Network]);
-        let outer = OuterHeader {
-            source: OWN,
-            destination: OTHER,
-            source_port: dice.word() as u16,
-            destination_port: way.udp_port(),
-        };
-        let header = outer.with(&way.shim(dice)).unwrap();
-        list = list.then_push_tunnel(&header).unwrap();
+        list = push(dice, list, sight);
+        if dice.once_in(2) {
+            list = list.for_unmarked();
+        }
     }
     let exits = [Operation::transmit, Operation::hand_over, Operation::transmit_to_neighbour];
     let exit = if is_tunnelled { exits[2] } else { dice.pick(&exits[..2]) };
@@ -176,13 +223,15 @@ impl Bench {
     fn new() -> Self {
         let (program, tables) = load();
         tables.set_port(LOOPBACK, Port { number: PORT.into(), is_watched: 0, link: 0 }).unwrap();
-        tables.add_source(OTHER, SENDER).unwrap();
-        tables.set_settings(Settings {
+        for other in [OTHER.into(), OTHER6.into()] {
+            tables.add_source(other, SENDER).unwrap();
+        }
+        let settings = Settings {
             punt_ifindex: PUNT,
-            is_off: 0,
             underlay_address: u32::from_ne_bytes(OWN.octets()),
-            queue_frames: 0,
-        });
+            ..Settings::default()
+        };
+        tables.set_settings(settings.at_locator(Some(frames::locator(OWN_LOCATOR))));
         Self { program, tables, report: Report::default() }
     }
 
@@ -223,7 +272,7 @@ impl Bench {
         if verdict == Verdict::Stack && case.way != Way::Port {
             let is_for_socket = event == Event::LeftToSocket;
             if is_for_socket {
-                assert_ne!(case.frame[40..42], [0, 0], "with a checksum: an engine's");
+                assert!(case.is_for_socket(), "an engine's");
                 Report::note(&mut self.report.outcomes, event);
             } else {
                 Report::note(&mut self.report.outcomes, "Stack");

@@ -34,7 +34,15 @@ fn what_is_put_into_the_tables_is_found_there_until_it_is_taken_out() {
     assert_eq!(found, (1..=600).collect());
     assert!(tables.remove(&key(600)).unwrap());
     assert!(!tables.remove(&key(600)).unwrap());
-    let settings = Settings { punt_ifindex: 5, is_off: 0, underlay_address: 6, queue_frames: 0 };
+    let settings = Settings {
+        punt_ifindex: 5,
+        is_off: 0,
+        underlay_address: 6,
+        queue_frames: 0,
+        locator_high: 7,
+        locator_low: 8,
+        has_locator: 9,
+    };
     tables.set_settings(settings);
     assert_eq!(tables.settings(), settings);
     tables.set_port(3, Port { number: 1, is_watched: 0, link: 0 }).unwrap();

@@ -1,14 +1,17 @@
 //! Frames for the tests, made by dice that fall the same way for the same seed.
 
-use catena_fastpath::{FlowKey, OuterHeader};
+use catena_fastpath::{FlowKey, OuterHeader, segments_template};
 use catena_wire::ethernet::EthernetHeader;
 use catena_wire::mpls::SfcLabelPair;
 use catena_wire::nsh::{Metadata, NshHeader, NshNextProtocol};
 use catena_wire::ports;
-use catena_wire::scalar::{EtherType, MacAddr, MplsLabel, NshTtl, ServiceIndex, Spi, Vni};
+use catena_wire::scalar::{
+    EtherType, FlowLabel, MacAddr, MplsLabel, NshTtl, ServiceIndex, Spi, Vni,
+};
+use catena_wire::srv6::{Encaps, Inner, Locator, SegmentFlags, Sid};
 use catena_wire::vxlan::VxlanHeader;
 use catena_wire::vxlan_gpe::{GpeNextProtocol, VxlanGpeHeader};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Numbers that look random (splitmix64).
 #[derive(Clone)]
@@ -50,10 +53,11 @@ pub(crate) enum Way {
     Nsh,
     Mpls,
     Network,
+    Segments,
 }
 
 impl Way {
-    pub(crate) const ALL: [Way; 4] = [Way::Port, Way::Nsh, Way::Mpls, Way::Network];
+    pub(crate) const ALL: [Way; 5] = [Way::Port, Way::Nsh, Way::Mpls, Way::Network, Way::Segments];
 
     /// What stands between UDP and the inner frame.
     pub(crate) fn shim(self, dice: &mut Dice) -> Vec<u8> {
@@ -62,7 +66,7 @@ impl Way {
         let vni = Vni::new(dice.below(1 << 24) as u32).unwrap();
         let mut bytes = vec![0; 64];
         let length = match self {
-            Way::Port => 0,
+            Way::Port | Way::Segments => 0,
             Way::Network => VxlanHeader { vni }.emit(&mut bytes).unwrap(),
             Way::Mpls => {
                 let label = MplsLabel::ordinary(path).unwrap();
@@ -89,7 +93,7 @@ impl Way {
 
     pub(crate) fn udp_port(self) -> u16 {
         match self {
-            Way::Port | Way::Network => ports::VXLAN,
+            Way::Port | Way::Network | Way::Segments => ports::VXLAN,
             Way::Nsh => ports::VXLAN_GPE,
             Way::Mpls => ports::MPLS_UDP,
         }
@@ -100,6 +104,88 @@ impl Way {
 pub(crate) const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// That of the other node.
 pub(crate) const OTHER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+
+/// Address of the node under test in the underlay of IPv6, and its locator.
+pub(crate) const OWN6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+pub(crate) const OWN_LOCATOR: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x101, 0, 0, 0, 0, 0);
+/// Those of the other node.
+pub(crate) const OTHER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
+pub(crate) const OTHER_LOCATOR: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x202, 0, 0, 0, 0, 0);
+
+pub(crate) fn locator(address: Ipv6Addr) -> Locator {
+    Sid::read(address).unwrap().locator
+}
+
+/// Headers as a kernel writes them, over so many segments of which the first is below a locator.
+pub(crate) fn segments(
+    dice: &mut Dice,
+    source: Ipv6Addr,
+    below: Ipv6Addr,
+    count: usize,
+    inner: Inner,
+) -> Vec<u8> {
+    let function = dice.pick(&[1, 20, 21]);
+    let (path, hop) = (16 + dice.below(1 << 18) as u32, dice.below(8) as u16);
+    let first = Sid { locator: locator(below), function, path, hop }.address();
+    let next = Sid { locator: locator(OTHER_LOCATOR), function: 20, path, hop: 9 }.address();
+    let way: Vec<Ipv6Addr> =
+        std::iter::once(first).chain(std::iter::repeat_n(next, count - 1)).collect();
+    let encaps = Encaps {
+        source,
+        way: &way,
+        traffic_class: 0,
+        flow_label: FlowLabel::new(dice.below(1 << 20) as u32).unwrap(),
+        hop_limit: 1 + dice.below(63) as u8,
+        inner,
+        is_reduced: false,
+        flags: SegmentFlags::default(),
+        tag: 0,
+        tlvs: &[],
+        key_id: None,
+    };
+    let mut bytes = vec![0; encaps.len_bytes()];
+    encaps.emit(0, &mut bytes).unwrap();
+    segments_template(&bytes).unwrap()
+}
+
+/// What is inside a frame, for segments.
+pub(crate) fn inner_of(frame: &[u8]) -> Option<Inner> {
+    match frame.get(12..14)? {
+        [8, 0] => Some(Inner::Ipv4),
+        [0x86, 0xdd] => Some(Inner::Ipv6),
+        _ => None,
+    }
+}
+
+/// The packet of a frame behind headers of segments, as a kernel's path makes them.
+fn over_segments(dice: &mut Dice, frame: &[u8]) -> Vec<u8> {
+    let count = 1 + dice.below(5);
+    let inner = inner_of(frame).unwrap_or(Inner::Ipv4);
+    let mut header = segments(dice, OTHER6, OWN_LOCATOR, count, inner);
+    let packet = &frame[14..];
+    let class = match inner {
+        Inner::Ipv6 => packet[0] << 4 | packet[1] >> 4,
+        _ => packet[1],
+    };
+    catena_wire::ipv6::set_traffic_class(&mut header, class).unwrap();
+    let payload = (header.len() - 40 + packet.len()) as u16;
+    catena_wire::ipv6::set_payload_length(&mut header, payload).unwrap();
+    match dice.below(8) {
+        // As of an engine.
+        0 => catena_wire::srv6::set_tag(&mut header, dice.below(3) as u16).unwrap(),
+        1 => {
+            let class = class ^ dice.below(4) as u8;
+            catena_wire::ipv6::set_traffic_class(&mut header, class).unwrap();
+        }
+        _ => {}
+    }
+    let ethernet = EthernetHeader::untagged(dice.mac(), dice.mac(), EtherType::IPV6);
+    let mut made = vec![0; 14];
+    ethernet.emit(&mut made).unwrap();
+    made.extend(header);
+    made.extend(packet);
+    made
+}
 
 /// A plain inner frame with `payload` bytes behind its transport header.
 pub(crate) fn inner(dice: &mut Dice, payload: usize) -> Vec<u8> {
@@ -113,7 +199,8 @@ pub(crate) fn inner(dice: &mut Dice, payload: usize) -> Vec<u8> {
     let bytes = upper.1;
     let length = bytes.len() as u16;
     if is_v6 {
-        frame.extend([0x60, 0, 0, 0]);
+        let class = class(dice);
+        frame.extend([0x60 | class >> 4, class << 4, 0, 0]);
         frame.extend(length.to_be_bytes());
         frame.extend([protocol, 64]);
         for _ in 0..2 {
@@ -121,7 +208,7 @@ pub(crate) fn inner(dice: &mut Dice, payload: usize) -> Vec<u8> {
             frame.push(dice.below(4) as u8);
         }
     } else {
-        frame.extend([0x45, 0]);
+        frame.extend([0x45, class(dice)]);
         frame.extend((length + 20).to_be_bytes());
         frame.extend([0, 7, 0x40, 0, 64, protocol, 0, 0]);
         frame.extend([10, 0, 0, dice.below(4) as u8, 10, 0, 1, dice.below(4) as u8]);
@@ -129,6 +216,11 @@ pub(crate) fn inner(dice: &mut Dice, payload: usize) -> Vec<u8> {
     }
     frame.extend(bytes);
     frame
+}
+
+/// A traffic class, mostly none.
+fn class(dice: &mut Dice) -> u8 {
+    if dice.once_in(4) { dice.word() as u8 } else { 0 }
 }
 
 fn upper(dice: &mut Dice, is_v6: bool, payload: usize) -> (u8, Vec<u8>) {
@@ -158,6 +250,9 @@ fn upper(dice: &mut Dice, is_v6: bool, payload: usize) -> (u8, Vec<u8>) {
 
 /// The frame with the outer headers of a tunnel in front, as a kernel's path makes them.
 pub(crate) fn in_tunnel(way: Way, dice: &mut Dice, inner: &[u8]) -> Vec<u8> {
+    if way == Way::Segments {
+        return over_segments(dice, inner);
+    }
     let shim = way.shim(dice);
     let outer = OuterHeader {
         source: OTHER,

@@ -8,6 +8,7 @@ use catena_fastpath::{
     Event, Hook, Kind, Operation, Port, Program, PuntedFrom, Settings, Sight, Tables, Transform,
     UNDERLAY_SHARES, Verdict,
 };
+use std::net::Ipv4Addr;
 
 const LOOPBACK: u32 = 1;
 const PLACES: u32 = 12;
@@ -75,7 +76,7 @@ fn a_node_that_floods_by_its_tunnels_leaves_places_for_those_of_others() {
         let flood = |last: u8, is_node: bool| {
             let mut source = frames::OTHER.octets();
             source[3] = last;
-            let node = source.into();
+            let node = Ipv4Addr::from(source).into();
             if is_node {
                 tables.add_source(node, last.into()).unwrap();
             }

@@ -47,6 +47,16 @@ pub(crate) fn tcp(from: &Host, local: SocketAddr, to: &Host, target: SocketAddr,
     assert_eq!(receiver.join().unwrap(), bytes);
 }
 
+/// Begins a stream that nobody answers.
+pub(crate) fn knock(local: SocketAddr, target: SocketAddr) {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+    let flags = SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
+    rustix::net::sockopt::set_socket_reuseaddr(&socket, true).unwrap();
+    bind(&socket, &local).unwrap();
+    connect(&socket, &target).unwrap_err();
+}
+
 fn connect(local: SocketAddr, target: SocketAddr) -> TcpStream {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();

@@ -186,7 +186,7 @@ async fn a_super_frame_of_a_tunnel_goes_up_to_the_engine_whole() {
         .unwrap();
     let underlay_address = u32::from_ne_bytes(OWN.octets());
     other.tables.set_settings(Settings { underlay_address, ..other.tables.settings() });
-    other.tables.add_source(OTHER, 0).unwrap();
+    other.tables.add_source(OTHER.into(), 0).unwrap();
     other.ports.insert(1, underlay);
     let mut punt = End::of(&other.host, "punt1");
     let far = stand.host.index("far").await;
@@ -206,7 +206,7 @@ async fn a_super_frame_of_a_tunnel_goes_up_to_the_engine_whole() {
         let (frame, offload) = super_frame(30_000);
         ends[0].put(&frame, offload);
         let mut up = punt.take();
-        let tag = PuntTag { from: PuntedFrom::node(OTHER), cause: Event::Miss };
+        let tag = PuntTag { from: PuntedFrom::node(OTHER.into()), cause: Event::Miss };
         assert_eq!(untag(&mut up), Some(tag));
         let room = 14 + 28 + shim.len();
         assert_eq!(up.bytes()[room..], frame);
@@ -219,7 +219,7 @@ async fn a_super_frame_of_a_tunnel_goes_up_to_the_engine_whole() {
         let sight = Sight::at_underlay(OWN, up.bytes(), Some(SEGMENT_BYTES)).unwrap();
         assert_eq!((sight.inner_offset, sight.volume.packets), (room, 24));
         let outside = TunnelFrame::parse(up.bytes(), Some(SEGMENT_BYTES)).unwrap();
-        assert_eq!((outside.source, outside.udp_port), (OTHER, way.udp_port()));
+        assert_eq!((outside.source, outside.kind.udp_port()), (OTHER.into(), way.udp_port()));
         assert_eq!((outside.payload, outside.end), (42, up.len()));
     }
 }

@@ -309,7 +309,7 @@ impl Executor<'_, '_> {
     fn mark(&mut self, work: &Work, key: &Key, (position, local): (PathPosition, u32)) {
         let Context { now_ns, counters, .. } = &mut *self.context;
         let path = counters.path_ref(position);
-        // Here already: each flow comes this way before it takes the fast path, where memory is never asked for.
+        // With the first of a flow, as the fast path does: to time packets asks for no memory.
         counters.make_room(path, local);
         let packets = work.volume.packets;
         if !self.memory.is_due(key.egress, packets) {

@@ -76,6 +76,12 @@ pub(crate) struct PathPosition {
 }
 
 impl PathPosition {
+    /// Is it the same place with the same time to live, whatever is carried?
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let place = |of: &Self| (of.own, of.shape, of.hop, of.ttl);
+        place(self) == place(other)
+    }
+
     /// The start of a path that follows on the end of another, which this packet has reached: the
     /// time to live goes on, so that no packet goes round from path to path.
     ///

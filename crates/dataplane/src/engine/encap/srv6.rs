@@ -32,12 +32,6 @@ use std::net::Ipv6Addr;
 const BYTES_MAX: usize = srv6_int::encapsulation_bytes(SEGMENTS_MAX);
 const _: () = assert!(BYTES_MAX <= super::HEADER_BYTES_MAX, "segments fit no header");
 
-/// What a node does whose segment is active, by the numbers of RFC 8986 section 10.2.2: it leads on, or it is the last
-/// and delivers packets (End.DT46) or frames (End.DX2).
-const END: u16 = 1;
-const END_DT46: u16 = 20;
-const END_DX2: u16 = 21;
-
 /// The bits of ECN in a traffic class (RFC 3168 section 5).
 const ECN: u8 = 3;
 /// What of a flow's hash its label holds (RFC 6437).
@@ -67,7 +61,7 @@ impl Srv6 {
         let outer = Outer::read(packet)?;
         let own = positions.own_segments().ok_or(DropReason::NoSegments)?;
         let sid = Sid::read(outer.header.destination).ok();
-        let is_own = |sid: &Sid| sid.locator == own.locator && is_ours(sid.function);
+        let is_own = |sid: &Sid| sid.locator == own.locator && sid.is_ours();
         let sid = sid.filter(is_own).ok_or(DropReason::ForeignSegment)?;
         let version = packet.get(outer.bytes).map(|first| first >> 4);
         let header_bytes = match (outer.inner, self.keeps_frame, version) {
@@ -187,10 +181,6 @@ impl PathEncap for Srv6 {
         };
         Some((vec![layer], outer.bytes))
     }
-}
-
-const fn is_ours(function: u16) -> bool {
-    matches!(function, END | END_DT46 | END_DX2)
 }
 
 /// What stands before the packet or frame that is carried. A routing header may have come off before the last segment
@@ -313,9 +303,9 @@ impl SegmentsWay {
 
     fn address(&self, segment: &Segment) -> Ipv6Addr {
         let function = match (segment.is_last, self.keeps_frame()) {
-            (false, _) => END,
-            (true, false) => END_DT46,
-            (true, true) => END_DX2,
+            (false, _) => Sid::END,
+            (true, false) => Sid::END_DT46,
+            (true, true) => Sid::END_DX2,
         };
         let Segment { locator, hop, .. } = *segment;
         Sid { locator, function, path: self.path.0, hop }.address()

@@ -172,6 +172,7 @@ fn leave(
     let OutPacket { buffer, meta, route, share } = packet_out;
     let (path, ttl, flow_hash) = (meta.header.path, meta.position.ttl(), meta.flow_hash);
     let FastPathContext { gso, pool, out, counters, proxy_flows, carried, .. } = context;
+    let known = proxy_flows.len();
     let (tables, now_ns, epoch) = (context.tables, context.now_ns, context.epoch);
     let (position, store) = (meta.position, (&tables.positions, &**carried));
     let packet = PlainPacket { buffer, route, position, store, path, ttl, flow_hash, share };
@@ -183,10 +184,15 @@ fn leave(
     match left {
         Ok(batch) => {
             running.handed_out(batch, share.volume, &mut out.batches);
-            if let Some(memory) = action.memory()
-                && proxy_flows.is_due(memory.serial, 1)
-            {
-                mark(meta, (action, &memory), context);
+            if let Some(memory) = action.memory() {
+                let (is_new, is_due) =
+                    (proxy_flows.len() != known, proxy_flows.is_due(memory.serial, 1));
+                if is_new {
+                    make_room(meta, action, context);
+                }
+                if is_due {
+                    mark(meta, (action, &memory), context);
+                }
             }
         }
         Err((buffer, reason)) => {
@@ -219,6 +225,15 @@ fn remember(
 fn expected(meta: &PacketMeta, memory: &Memory) -> Key {
     let Memory { serial: egress, network, .. } = *memory;
     Key { egress, network, flow: meta.frame.flow(), user: meta.identity }
+}
+
+/// Asks for the memory that times will need of a flow that is met here first: once for each path.
+#[cold]
+fn make_room(meta: &PacketMeta, action: &Action, context: &mut FastPathContext<'_>) {
+    if let ActionExit::Instance(instance) = &action.exit {
+        let path_ref = context.counters.path_ref(meta.position);
+        context.counters.make_room(path_ref, instance.local);
+    }
 }
 
 /// Times a packet that was just remembered and is the last that was handed out, if there is room.

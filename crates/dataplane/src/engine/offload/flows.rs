@@ -2,6 +2,7 @@
 //! leaves, and how many packets it has taken past the proxies' memory. Knows keys and counts;
 //! refuses to know why a flow is here.
 
+use super::arrival::Arrival;
 use super::holdings::{Holder, Holdings};
 use super::offload_tables::{HandOver, OffloadTables};
 use super::translate::Into;
@@ -24,6 +25,8 @@ pub(super) struct Flow {
     pub(super) account: u32,
     pub(super) into: Option<Into>,
     pub(super) back: Option<Key>,
+    /// What has brought its packets from another node; none: they began here, and nothing of ours has marked them.
+    pub(super) came: Option<Arrival>,
     /// Where the classifier's memory knows it, and its path there.
     pub(super) classified: Option<(u64, PathId)>,
     /// Counted packets that the engine has forwarded while the transform waited; none: handed over.
@@ -228,6 +231,16 @@ impl Flows {
     /// The flows that go into a function, or come back from it, by this key.
     pub(super) fn of(&self, known: &Key) -> &[FlowKey] {
         self.ledgers.get(known).map_or(&[], |ledger| &ledger.flows)
+    }
+
+    /// What has brought packets that go into a function with this key; outer none: nobody put them into the kernel.
+    pub(super) fn came(&self, known: &Key) -> Option<Option<Arrival>> {
+        let goes_in =
+            |flow: &&Flow| flow.into.as_ref().is_some_and(|into| into.keys.contains(known));
+        let mut ways_in =
+            self.of(known).iter().filter_map(|key| self.flows.get(key)).filter(goes_in);
+        let first = ways_in.next()?.came;
+        Some(first.or_else(|| ways_in.find_map(|flow| flow.came)))
     }
 
     /// Is anything of this key in the kernel?

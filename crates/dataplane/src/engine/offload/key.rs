@@ -13,15 +13,18 @@ pub(super) fn of_frame(number: u32, buffer: &Buffer) -> Option<FlowKey> {
     Some(sight.key)
 }
 
-/// The key of the payload of a tunnel packet that the node with this number has sent, and where its
-/// frame begins; none: it is not keyed.
+/// The key of what the node with this number has sent by a tunnel or by segments, and where its frame
+/// begins; none: it is not keyed.
 pub(super) fn of_payload(
     kind: TunnelKind,
     sender: u16,
     buffer: &Buffer,
 ) -> Option<(FlowKey, usize)> {
     let segment_bytes = buffer.offload.segmentation.map(|segmentation| segmentation.segment_bytes);
-    let sight = Sight::in_tunnel(kind.udp_port(), buffer.bytes(), segment_bytes)?;
+    let sight = match kind.is_segmented() {
+        true => Sight::in_segments(buffer.bytes(), segment_bytes)?,
+        false => Sight::in_tunnel(kind.udp_port(), buffer.bytes(), segment_bytes)?,
+    };
     let sight = sight.sent_by(sender);
     Some((sight.key, sight.inner_offset))
 }

@@ -6,6 +6,7 @@
 //! stays with the engine, by name.
 
 mod accounts;
+mod arrival;
 mod changes;
 mod flows;
 mod guards;
@@ -19,8 +20,10 @@ mod rounds;
 mod transform;
 mod transits;
 mod translate;
+mod underlay;
 
 pub use offload_tables::{HandOver, Losses, OffloadTables, Passed};
+pub use underlay::UnderlayInterface;
 
 use crate::engine::account::counters::Counters;
 use crate::engine::account::slots::Slots;
@@ -35,19 +38,23 @@ use crate::engine::tables::descent::Dependency;
 use crate::engine::transit::CameUp;
 use crate::engine::vector::decision::Exit;
 use accounts::Accounts;
+use arrival::Arrival;
 use catena_fastpath::FlowKey;
 use catena_io::Buffer;
 use catena_model::account::Volume;
 use catena_model::id::{InstanceId, PortId};
 use catena_model::kernel::{Declined, KernelCounters};
+use catena_model::program::PROXY_MAC;
+use catena_wire::ethernet::EthernetHeader;
 use catena_wire::frame::FrameView;
+use catena_wire::scalar::EtherType;
 use flows::{Flow, Flows, UNDER_WAY_NS};
 use guards::Guards;
 use looks::Looks;
 use rounds::{ROUND_NS, Rounds, Step};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::net::{IpAddr, Ipv4Addr};
-use transform::{KernelUnderlay, Tunnels};
+use std::net::IpAddr;
+use transform::Tunnels;
 use transits::Transits;
 use translate::{Translation, Translator};
 
@@ -97,6 +104,20 @@ pub(crate) struct Place {
     pub(crate) inner_offset: usize,
 }
 
+impl Place {
+    /// The frame there. That of a packet which segments have brought is made first, as the engine makes it.
+    pub(crate) fn view(&self, bytes: &[u8]) -> Option<FrameView> {
+        let frame = bytes.get(self.inner_offset..)?;
+        if Arrival::of(self.key.origin) == Arrival::Tunnel {
+            return FrameView::parse(frame).ok();
+        }
+        let ether_type = if self.key.family == 6 { EtherType::IPV6 } else { EtherType::IPV4 };
+        let mut made = frame.to_vec();
+        EthernetHeader::untagged(PROXY_MAC, PROXY_MAC, ether_type).emit(&mut made).ok()?;
+        FrameView::parse(&made).ok()
+    }
+}
+
 /// The kernel path of one engine.
 pub(crate) struct KernelPath {
     pub(crate) kernel_tables: Box<dyn OffloadTables>,
@@ -105,9 +126,9 @@ pub(crate) struct KernelPath {
     flows: Flows,
     ports: HashMap<PortId, KernelPort>,
     /// That of the underlay; none: tunnels are not the kernel's.
-    underlay_interface: Option<u32>,
-    /// Nodes whose tunnel packets the kernel takes, and their numbers in its keys.
-    sources: BTreeMap<Ipv4Addr, u16>,
+    underlay_interface: Option<UnderlayInterface>,
+    /// Addresses of nodes whose packets the kernel takes, and their numbers in its keys.
+    sources: BTreeMap<IpAddr, u16>,
     /// No node has a higher number: none gets that of another, whose flows may still be there.
     last_source: u16,
     declined: HashMap<FlowKey, (Declined, u64)>,
@@ -227,10 +248,9 @@ impl KernelPath {
                 self.tell_memory(slot, &view, with);
                 Some((key::of_frame(number, buffer)?, 0))
             }
-            Origin::Tunnel { kind, source: IpAddr::V4(source) } => {
+            Origin::Tunnel { kind, source } => {
                 key::of_payload(kind, *self.sources.get(&source)?, buffer)
             }
-            Origin::Tunnel { .. } => None,
         }
     }
 
@@ -282,15 +302,29 @@ impl KernelPath {
         with: &mut OffloadContext<'_>,
     ) -> Result<(), Declined> {
         let holder = room::holder(seen.slot, &made, with).ok_or(Declined::Moved)?;
-        let underlay = self.underlay(with.tables);
-        let tunnels = Tunnels { tables: with.tables, taken_off: seen.place.inner_offset, underlay };
         let kernel_tables = &mut *self.kernel_tables;
         let mut guards = Vec::with_capacity(made.dependencies.len());
         for dependency in &made.dependencies {
             guards.push(self.guards.of(*dependency, kernel_tables).ok_or(Declined::TooManyGuards)?);
         }
+        let underlay = self.underlay(with.tables);
+        let came = match (seen.slot, made.back) {
+            (None, _) => Some(Arrival::of(seen.place.key.origin)),
+            // What went in by the kernel came as it did there; else by what the path comes by, if by anything.
+            (Some(_), Some(back)) => self.flows.came(&back).unwrap_or(made.recalled),
+            (Some(_), None) => None,
+        };
+        let tunnels = Tunnels {
+            tables: with.tables,
+            protocol: flow.protocol,
+            came,
+            is_classified: made.classified.is_some(),
+            taken_off: seen.place.inner_offset,
+            underlay,
+        };
         let port_of = |port| with.interface_of(port, &self.ports);
         let draft = transform::draft(&made.leaves, &guards, seen.view, &tunnels, &port_of)?;
+        let kernel_tables = &mut *self.kernel_tables;
         let Some(account) = self.accounts.take(made.updates, holder, kernel_tables) else {
             self.make_room_for_account(holder, with);
             return Err(Declined::NoAccount);
@@ -323,6 +357,7 @@ impl KernelPath {
             account,
             into: made.into,
             back: made.back,
+            came,
             classified,
             forwarded: Some(0),
             passed: 0,
@@ -459,58 +494,6 @@ impl KernelPath {
         self.settle(with);
         self.transits.end_others(&new.exits, &mut *self.kernel_tables);
         self.tell_underlay(new);
-    }
-
-    /// The program stands before this interface of the underlay now; none: before none.
-    pub(crate) fn serve_underlay(&mut self, interface: Option<u32>, with: &mut OffloadContext<'_>) {
-        if self.underlay_interface == interface {
-            return;
-        }
-        self.underlay_interface = interface;
-        self.declined.clear();
-        let touched = self.flows.which(|flow| flow.origin.is_none() || flow.leaves_node);
-        self.counters.ended += touched.len() as u64;
-        self.remove(&touched, with);
-        self.tell_underlay(with.tables);
-    }
-
-    /// The underlay as the kernel uses it; none: it does not.
-    fn underlay(&self, tables: &Tables) -> Option<KernelUnderlay> {
-        let IpAddr::V4(address) = tables.entries.own()?.underlay.address else { return None };
-        let interface = self.underlay_interface?;
-        Some(KernelUnderlay { interface, address, mtu: tables.underlay_mtu })
-    }
-
-    /// Tells the kernel whose tunnel packets these tables give a meaning.
-    fn tell_underlay(&mut self, tables: &Tables) {
-        let own = self.underlay(tables).map(|underlay| underlay.address);
-        let all = tables.sources.keys().filter(|_| own.is_some());
-        let wanted: BTreeSet<Ipv4Addr> = all
-            .filter_map(|node| match node {
-                IpAddr::V4(node) => Some(*node),
-                IpAddr::V6(_) => None,
-            })
-            .collect();
-        let kernel_tables = &mut self.kernel_tables;
-        self.sources.retain(|node, _| {
-            let stays = wanted.contains(node);
-            if !stays {
-                kernel_tables.know_source(*node, None);
-            }
-            stays
-        });
-        for node in wanted {
-            // Packets of one that there is no room or number for go up one by one.
-            let number = self.last_source.checked_add(1);
-            if !self.sources.contains_key(&node)
-                && let Some(number) =
-                    number.filter(|number| kernel_tables.know_source(node, Some(*number)))
-            {
-                self.last_source = number;
-                self.sources.insert(node, number);
-            }
-        }
-        self.kernel_tables.serve_underlay(own);
     }
 
     fn end(&mut self, changed: &BTreeSet<Dependency>, with: &mut OffloadContext<'_>) {

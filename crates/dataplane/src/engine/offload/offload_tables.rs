@@ -3,8 +3,9 @@
 
 use catena_fastpath::{FlowKey, Guard, Transform, Way};
 use catena_model::account::Volume;
+use catena_model::program::Locator;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// What has passed by one transform since it was put in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,12 +60,13 @@ pub trait OffloadTables: Send {
     /// How many slots of guards there are, from 0; slot 0 never changes.
     fn guards(&self) -> u32;
 
-    /// Serves tunnels to this own address; none: leaves them all to their sockets.
-    fn serve_underlay(&mut self, own: Option<Ipv4Addr>);
+    /// Serves tunnels to this own address, and segments below this own locator; none: leaves them all to
+    /// their sockets.
+    fn serve_underlay(&mut self, own: Option<Ipv4Addr>, locator: Option<Locator>);
 
-    /// Tunnel packets of this node have a meaning, and the keys of their flows this number; or they
-    /// have none any more. False: the kernel refused.
-    fn know_source(&mut self, node: Ipv4Addr, number: Option<u16>) -> bool;
+    /// What a node sends from this address has a meaning, and the keys of its flows this number; or it
+    /// has none any more. False: the kernel refused.
+    fn know_source(&mut self, node: IpAddr, number: Option<u16>) -> bool;
 
     /// Puts a transform in. It waits: its packets come up, marked as counted, until
     /// [`OffloadTables::hand_over`] succeeds. False: the kernel refused.

@@ -1,16 +1,22 @@
 //! From how packets leave to the kernel's operations. Knows both vocabularies; decides nothing.
 
 use super::KernelPort;
+use super::arrival::Arrival;
 use crate::engine::action::effects::Leaving;
 use crate::engine::action::gso_batch::entropy;
-use crate::engine::packet::index::PortIndex;
+use crate::engine::packet::index::{NodeIndex, PortIndex};
 use crate::engine::tables::Tables;
 use crate::engine::vector::decision::Exit;
-use catena_fastpath::{Guard, Operation, OuterHeader, Transform, TransformError};
+use catena_fastpath::{
+    Guard, Operation, OuterHeader, Transform, TransformError, segments_template,
+};
 use catena_model::kernel::Declined;
+use catena_model::program::{Locator, PROXY_MAC};
 use catena_wire::frame::FrameView;
-use catena_wire::scalar::MacAddr;
+use catena_wire::ipv6::Ipv6Header;
+use catena_wire::scalar::{IpProtocol, MacAddr};
 use catena_wire::{ethernet, ipv4, udp};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Bytes of the outer headers behind Ethernet.
@@ -44,10 +50,8 @@ pub(super) fn draft(
     }
     let (last, copies) = leaves.split_last().ok_or(Declined::Dropped)?;
     let mut carried = view.destination;
-    if tunnels.taken_off > 0 {
-        let bytes = OUTER_BYTES + tunnels.taken_off + ethernet::HEADER_BYTES;
-        let bytes = u8::try_from(bytes).map_err(|_| Declined::LongHeader)?;
-        transform = transform.then(Operation::trim(bytes)).map_err(declined)?;
+    if let Some(trim) = tunnels.trim()? {
+        transform = transform.then(trim).map_err(declined)?;
     }
     for leaf in copies {
         let Exit::Port(port) = leaf.exit else { return Err(Declined::TapElsewhere) };
@@ -66,65 +70,145 @@ pub(super) fn draft(
             }
         }
         Exit::Link(..) => return Err(Declined::SourceRouted),
-        Exit::Node(_) if last.tunnel.is_segmented() => return Err(Declined::Segmented),
+        Exit::Node(_) if last.tunnel.is_segmented() => {
+            let (pushing, exit) = tunnels.over_segments(transform, last)?;
+            transform = pushing;
+            exit
+        }
         Exit::Node(node) => {
-            let to = tunnels.tables.node_address(node);
-            let (IpAddr::V4(to), Some(underlay)) = (to, tunnels.underlay) else {
-                return Err(Declined::Tunnel);
-            };
-            let outer = OuterHeader {
-                source: underlay.address,
-                destination: to,
-                source_port: entropy(last.flow_hash),
-                destination_port: last.tunnel.udp_port(),
-            };
-            let header_bytes = last.header.len();
-            let header = outer.with(&last.header).ok_or(Declined::LongHeader)?;
-            transform = transform.then_push_tunnel(&header).map_err(declined)?;
-            let frame = underlay.frame_bytes_max(header_bytes).ok_or(Declined::LongHeader)?;
-            let frame = frame + tunnels.before_frame();
-            transform = transform.bounded_by(frame, frame);
-            Operation::transmit_to_neighbour(underlay.interface)
+            let (pushing, exit) = tunnels.by_tunnel(transform, last, node)?;
+            transform = pushing;
+            exit
         }
     };
+    let leaves_node = matches!(last.exit, Exit::Node(_));
+    if leaves_node && tunnels.changes_over(last) {
+        return Err(Declined::Changeover);
+    }
+    let has_segments = tunnels.tables.positions.own_segments().is_some();
+    let is_new_here = tunnels.came.is_none() && (leaves_node || tunnels.is_classified);
+    if has_segments && is_new_here {
+        transform = transform.for_unmarked();
+    }
     Ok(Draft { transform, exit })
 }
 
 /// How the tunnels of this node look to the kernel.
 pub(super) struct Tunnels<'t> {
     pub(super) tables: &'t Tables,
+    pub(super) protocol: IpProtocol,
+    /// What has brought the packet, or those of its path before they went into a function here; none: it is from an
+    /// endpoint.
+    pub(super) came: Option<Arrival>,
+    /// It begins a path here.
+    pub(super) is_classified: bool,
     /// Bytes of the tunnel's own header before the frame of a packet that came by one; 0: it came
     /// by a port.
     pub(super) taken_off: usize,
     /// None: the kernel sends nothing to other nodes.
-    pub(super) underlay: Option<KernelUnderlay>,
+    pub(super) underlay: Option<KernelUnderlay<'t>>,
 }
 
 impl Tunnels<'_> {
+    /// Takes off what the packet came with; none: it came by a port.
+    fn trim(&self) -> Result<Option<Operation>, Declined> {
+        if self.taken_off == 0 {
+            return Ok(None);
+        }
+        // The frame of a packet that segments have brought is made before it.
+        let inner = self.taken_off + ethernet::HEADER_BYTES;
+        let length = |bytes| u8::try_from(bytes).map_err(|_| Declined::LongHeader);
+        Ok(Some(match self.came {
+            Some(Arrival::Segments) => Operation::trim_segments(length(inner)?, PROXY_MAC),
+            _ => Operation::trim(length(OUTER_BYTES + inner)?),
+        }))
+    }
+
     /// Bytes before the frame of a packet, as it enters.
     fn before_frame(&self) -> u32 {
-        let outer = if self.taken_off > 0 { ethernet::HEADER_BYTES + OUTER_BYTES } else { 0 };
+        let outer = match self.came {
+            _ if self.taken_off == 0 => 0,
+            Some(Arrival::Segments) => ethernet::HEADER_BYTES,
+            _ => ethernet::HEADER_BYTES + OUTER_BYTES,
+        };
         u32::try_from(outer + self.taken_off).unwrap_or(u32::MAX)
+    }
+
+    /// Do super-frames leave by something else than they came by? They keep the mark of that, by which no kernel
+    /// segments them behind this.
+    fn changes_over(&self, leaving: &Leaving) -> bool {
+        let leaves = match leaving.tunnel.is_segmented() {
+            true => Arrival::Segments,
+            false => Arrival::Tunnel,
+        };
+        self.protocol == IpProtocol::TCP && self.came.is_some_and(|came| came != leaves)
+    }
+
+    fn by_tunnel(
+        &self,
+        transform: Transform,
+        leaving: &Leaving,
+        node: NodeIndex,
+    ) -> Result<(Transform, Operation), Declined> {
+        let (IpAddr::V4(to), Some(underlay)) = (self.tables.node_address(node), self.underlay)
+        else {
+            return Err(Declined::Tunnel);
+        };
+        let outer = OuterHeader {
+            source: underlay.address,
+            destination: to,
+            source_port: entropy(leaving.flow_hash),
+            destination_port: leaving.tunnel.udp_port(),
+        };
+        let header = outer.with(&leaving.header).ok_or(Declined::LongHeader)?;
+        let pushing = transform.then_push_tunnel(&header).map_err(declined)?;
+        self.to_neighbour(pushing, underlay, header.len(), 0)
+    }
+
+    fn over_segments(
+        &self,
+        transform: Transform,
+        leaving: &Leaving,
+    ) -> Result<(Transform, Operation), Declined> {
+        let underlay = self.underlay.ok_or(Declined::Tunnel)?;
+        let header = segments_template(&leaving.header).ok_or(Declined::Segmented)?;
+        let to = Ipv6Header::parse(&header).map_err(|_| Declined::Segmented)?.0.destination;
+        let is_by_it = Locator::of(to).is_ok_and(|to| underlay.locators.contains(&to));
+        if leaving.replaces != ethernet::HEADER_BYTES || !is_by_it {
+            return Err(Declined::Segmented);
+        }
+        let pushing = transform.then_push_segments(&header).map_err(declined)?;
+        self.to_neighbour(pushing, underlay, header.len(), leaving.replaces)
+    }
+
+    /// Sends what has headers of so many bytes in front, in the place of others of the frame, if the underlay takes it.
+    fn to_neighbour(
+        &self,
+        pushing: Transform,
+        underlay: KernelUnderlay<'_>,
+        header_bytes: usize,
+        replaces: usize,
+    ) -> Result<(Transform, Operation), Declined> {
+        let frame = (usize::from(underlay.mtu) + replaces).checked_sub(header_bytes);
+        let frame =
+            frame.and_then(|bytes| u32::try_from(bytes).ok()).ok_or(Declined::LongHeader)?;
+        let frame = frame + self.before_frame();
+        let bounded = pushing.bounded_by(frame, frame);
+        Ok((bounded, Operation::transmit_to_neighbour(underlay.interface)))
     }
 }
 
 /// The underlay, as the kernel uses it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct KernelUnderlay {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KernelUnderlay<'t> {
     /// Its interface.
     pub(super) interface: u32,
     /// The node's address there.
     pub(super) address: Ipv4Addr,
+    /// Packets for segments below these leave by it.
+    pub(super) locators: &'t BTreeSet<Locator>,
     /// Longest IP packet, in bytes.
     pub(super) mtu: u16,
-}
-
-impl KernelUnderlay {
-    /// Longest frame that fits behind so many bytes of a tunnel's own header.
-    fn frame_bytes_max(&self, header_bytes: usize) -> Option<u32> {
-        let rest = usize::from(self.mtu).checked_sub(OUTER_BYTES + header_bytes)?;
-        u32::try_from(rest).ok()
-    }
 }
 
 /// Writes a destination, if the frame does not carry it already.

@@ -1,6 +1,7 @@
 //! From the effects that one packet had to what the kernel does with the others of its flow. Knows what a
 //! transform cannot say, and names it; refuses to decide anything: it repeats.
 
+use super::arrival::Arrival;
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::effects::{Effect, Leaving, Noted};
 use crate::engine::encap::PathPosition;
@@ -37,6 +38,8 @@ pub(super) struct Translation {
     pub(super) into: Option<Into>,
     /// By what the memory knew it when it came back.
     pub(super) back: Option<Key>,
+    /// What brings packets of its path from other nodes, if it came back.
+    pub(super) recalled: Option<Arrival>,
     /// The path that the classifier noted for the flow, and its chain.
     pub(super) classified: Option<(PathId, ChainId)>,
 }
@@ -191,6 +194,7 @@ impl Translator<'_> {
             return Err(Declined::Rewritten);
         }
         self.on_path(position, made)?;
+        made.recalled = Some(Arrival::by(self.path(position).entry.encapsulation));
         let hop = self.tables.positions.place(position).hop.checked_sub(1);
         let hop = hop.ok_or(Declined::Siblings)?;
         let locals = self.path(position).local_instances.iter();

@@ -118,6 +118,12 @@ impl ProxyFlows {
         }
     }
 
+    /// Flows that are known.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.flows
+    }
+
     /// The places of the keys with a hash, and what they are tagged with.
     #[inline]
     fn set(&self, hash: u64) -> (Range<usize>, u32) {
@@ -243,11 +249,11 @@ impl ProxyFlows {
         packets: u32,
     ) -> Result<(), DropReason> {
         let entry = self.entry(now_ns, key, (visit, payer))?;
-        let is_same = entry.visit.is_same(&visit);
-        let before = if is_same { entry.untold } else { 0 };
+        let before = if entry.visit.is_same(&visit) { entry.untold } else { 0 };
+        let goes_on_alike = entry.visit.goes_on_like(&visit);
         let untold = before.saturating_add(packets);
         *entry = Entry { key, visit, untold, seen_ns: now_ns, ..*entry };
-        self.note_turn(key, is_same);
+        self.note_turn(key, goes_on_alike);
         Ok(())
     }
 
@@ -266,7 +272,7 @@ impl ProxyFlows {
         let entry = self.entry(now_ns, key, (visit, payer))?;
         let before = *entry;
         *entry = Entry { key, visit, untold: 0, seen_ns: now_ns, ..before };
-        self.note_turn(key, before.visit.is_same(&visit));
+        self.note_turn(key, before.visit.goes_on_like(&visit));
         if before.untold > 0 {
             let Entry { visit, untold, seen_ns, .. } = before;
             self.inside.push_untold(now_ns, seen_ns, flow, (visit, payer), untold);

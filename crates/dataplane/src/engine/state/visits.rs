@@ -87,6 +87,12 @@ impl Visit {
         (self.serial, self.hop, self.instance) == (other.serial, other.hop, other.instance)
     }
 
+    /// The same, and do their packets go on with the same time to live? If not, that is another decision for
+    /// who repeats it.
+    pub(crate) fn goes_on_like(&self, other: &Visit) -> bool {
+        self.is_same(other) && self.position.is_like(&other.position)
+    }
+
     /// The same, and do their packets go on with one header?
     pub(crate) fn is_one(&self, other: &Visit) -> bool {
         self.is_same(other) && self.position.records() == other.position.records()

@@ -4,7 +4,7 @@
 
 use super::ports::parse_port;
 use super::{Attached, Control, DataplaneError};
-use crate::engine::KernelPort;
+use crate::engine::{KernelPort, UnderlayInterface};
 use crate::shell::agent_connection::AgentConnection;
 use crate::shell::kernel_tables::KernelTables;
 use crate::shell::order::Order;
@@ -12,6 +12,7 @@ use catena_fastpath::Tables;
 use catena_io::{PacketRing, RING_SLOT_BYTES_DEFAULT, RingConfig};
 use catena_model::id::PortId;
 use catena_model::limits::NODE_FRAMES_COMING_UP_MAX;
+use catena_model::program::Locator;
 use catena_protocol::message;
 use rustix::event::Timespec;
 use std::collections::{BTreeMap, HashMap};
@@ -154,14 +155,24 @@ impl Control {
         Ok(None)
     }
 
-    /// The kernel's program stands before this interface of the underlay; 0: before none.
-    pub(super) fn serve_underlay(&mut self, interface: u32) -> Result<(), DataplaneError> {
-        self.kernel_underlay = Some(interface).filter(|interface| *interface > 0);
+    /// The kernel's program stands before this interface of the underlay, or before none.
+    pub(super) fn serve_underlay(
+        &mut self,
+        told: message::KernelUnderlay,
+    ) -> Result<(), DataplaneError> {
+        let message::KernelUnderlay { interface, locators } = told;
+        let locator = |octets: Vec<u8>| {
+            let octets = <[u8; 16]>::try_from(octets).ok()?;
+            Locator::of(octets.into()).ok()
+        };
+        let locators = locators.into_iter().filter_map(locator).collect();
+        let place = UnderlayInterface { interface, locators };
+        self.kernel_underlay = Some(place).filter(|place| place.interface > 0);
         self.order_kernel_underlay()
     }
 
     fn order_kernel_underlay(&mut self) -> Result<(), DataplaneError> {
-        let interface = self.kernel_underlay;
-        self.workers.order(|done| Order::KernelUnderlay { interface, done })
+        let place = self.kernel_underlay.clone();
+        self.workers.order(|done| Order::KernelUnderlay { place, done })
     }
 }
