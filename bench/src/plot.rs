@@ -1,6 +1,7 @@
 //! The pictures of a result: lines over linear or logarithmic axes, as SVG and PNG.
 
 use crate::error::BenchError;
+use crate::results::{Notes, median};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
@@ -69,6 +70,20 @@ fn number(value: &f64) -> String {
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// The medians of figures, at the places of each.
+pub(crate) fn line(
+    notes: &Notes,
+    name: &str,
+    is_ours: bool,
+    figures: impl IntoIterator<Item = (f64, String)>,
+) -> Line {
+    let point = |(at, figure): (f64, String)| {
+        let samples = notes.samples(&figure)?;
+        Some((at, median(if is_ours { &samples.ours } else { &samples.peer })?))
+    };
+    Line { name: name.into(), points: figures.into_iter().filter_map(point).collect() }
 }
 
 impl Plot {

@@ -1,12 +1,12 @@
 //! What the kernel's program at a link of a switch takes for a frame that only passes, by its size. It is run on frames
 //! in memory, without sending them, so the engine, which is measured with source and sink, is no peer of it.
 
+use super::SIZES;
 use super::source::header;
-use super::{SIZES, line};
 use crate::engine::wrong;
 use crate::error::BenchError;
 use crate::peers::Unavailable;
-use crate::plot::{Axis, Plot};
+use crate::plot::{Axis, Plot, line};
 use crate::results::{Better, Figure, Goal, Notes, median};
 use catena_fastpath::{Guard, Hook, Kind, Port, Program, Settings, Sizes, Tables, Verdict, Way};
 use catena_wire::scalar::Spi;

@@ -12,15 +12,15 @@ mod set_up;
 mod source;
 mod southbound;
 mod split;
-mod streams;
 mod switch;
 
+use crate::chain_tcp::MovedStreams;
 use crate::engine::{EdgeWork, Kind, cpu_ns};
 use crate::error::BenchError;
 use crate::machine::calibrate;
-use crate::plot::{Axis, Line, Plot};
+use crate::plot::{Axis, Plot, line};
 use crate::publish::{Run, publish};
-use crate::results::{Better, Figure, Goal, Notes, median};
+use crate::results::{Better, Figure, Goal, Notes};
 use peers::{ExactMatch, LongestPrefix};
 use source::{Flows, Numbers, Source, Ways};
 use split::Stage;
@@ -68,6 +68,15 @@ const ELEMENT_NS: f64 = 15.0;
 const POLKA_NS: f64 = 10.0;
 const HEADER_US: f64 = 2.0;
 const MPPS: f64 = 15.0;
+
+/// Streams over source routes.
+pub(crate) const STREAMS: MovedStreams = MovedStreams {
+    lab: "bench-source-route-tcp",
+    encapsulation: "source-route/native",
+    name: "source routes",
+    stem: "source-route-tcp",
+    goal: Goal::None,
+};
 
 /// What is done, for people.
 const ABOUT: &str = "A switch between links, nanoseconds of processor time per frame of 64 bytes, in \
@@ -187,7 +196,7 @@ pub(crate) fn figures() -> Vec<Figure> {
     all.extend(kernel::figures());
     all.extend(set_up::figures());
     all.extend(southbound::figures());
-    all.extend(streams::figures());
+    all.extend(STREAMS.figures());
     all.extend(planning::figures());
     all.extend(entry_figures::figures());
     all.extend(placed::figures());
@@ -214,12 +223,13 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
     placed::measure(&mut notes)?;
     let root = folder.parent().unwrap_or(folder);
     missing.extend(set_up::measure(options.quick, root, &mut notes));
-    let streams = streams::measure(options.quick, root, &mut notes);
+    let streams = STREAMS.measure(options.quick, root, &mut notes);
     missing.extend(streams.missing);
     let mut plots = vec![plot(&notes), planning::plot(&notes)];
     plots.extend(entry_figures::plots(&notes));
-    let last = [placed::plot, kernel::plot, set_up::plot, southbound::plot, streams::plot];
+    let last = [placed::plot, kernel::plot, set_up::plot, southbound::plot];
     plots.extend(last.map(|plot| plot(&notes)));
+    plots.push(STREAMS.plot(&notes));
     let text = |key: &str, value: String| (key.to_owned(), value);
     publish(
         Run {
@@ -323,20 +333,6 @@ fn edges(samples: usize, notes: &mut Notes) -> Result<(), BenchError> {
         }
     }
     Ok(())
-}
-
-/// The medians of figures, at the places of each.
-fn line(
-    notes: &Notes,
-    name: &str,
-    is_ours: bool,
-    figures: impl IntoIterator<Item = (f64, String)>,
-) -> Line {
-    let point = |(at, figure): (f64, String)| {
-        let samples = notes.samples(&figure)?;
-        Some((at, median(if is_ours { &samples.ours } else { &samples.peer })?))
-    };
-    Line { name: name.into(), points: figures.into_iter().filter_map(point).collect() }
 }
 
 pub(crate) fn plot(notes: &Notes) -> Plot {

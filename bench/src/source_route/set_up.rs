@@ -1,10 +1,9 @@
 //! What passes until the first packet of a flow goes on, by the rate of flows and in parts: `labs/reactive.yaml`,
 //! by the counters of its data planes.
 
-use super::line;
 use super::southbound::{self, Southbound};
 use crate::peers::{Folder, Unavailable};
-use crate::plot::{Axis, Plot};
+use crate::plot::{Axis, Plot, line};
 use crate::results::{Better, Figure, Fold, Goal, Notes};
 use serde::Deserialize;
 use std::path::Path;

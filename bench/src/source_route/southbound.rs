@@ -1,10 +1,9 @@
 //! Bytes between one edge and the controller for a flow that is set up with its first packet, by the rate of flows: as
 //! the kernel counts them on their connection, beside the messages of OpenFlow 1.0 for a flow at one switch.
 
-use super::line;
 use super::paper::{Bytes, Controller};
 use super::set_up::RATES;
-use crate::plot::{Axis, Line, Plot};
+use crate::plot::{Axis, Line, Plot, line};
 use crate::results::{Better, Figure, Goal, Notes};
 use serde::Deserialize;
 use std::sync::LazyLock;

@@ -4,6 +4,7 @@
 mod headers;
 mod sizes;
 
+use crate::chain_tcp::MovedStreams;
 use crate::engine::{EdgeWork, Kind, Visits, cpu_ns, wrong};
 use crate::error::BenchError;
 use crate::machine::calibrate;
@@ -42,6 +43,15 @@ const SLOW: Kind = Kind { has_fast_path: false, ..Kind::SEGMENTED };
 const EXTRA_NS: f64 = 15.0;
 const RESIGN_US: f64 = 1.5;
 
+/// Streams over segments. The goal of the longest chain is a quotient.
+pub(crate) const STREAMS: MovedStreams = MovedStreams {
+    lab: "bench-srv6-tcp",
+    encapsulation: "srv6",
+    name: "segments of IPv6",
+    stem: "srv6-tcp",
+    goal: Goal::Quotient(Some(0.9)),
+};
+
 /// What is done, for people.
 const ABOUT: &str = "`…_extra_ns`: a header of four segments by the format alone, in memory that the caches hold: \
     what it takes longer with telemetry than without, one sample being the difference of two loops over as many \
@@ -54,9 +64,12 @@ const ABOUT: &str = "`…_extra_ns`: a header of four segments by the format alo
     by the fast path, in a push beside NSH, which takes it too; `slow` is without it, and `int` with telemetry, of \
     which no packet takes it, both beside `srv6`. With telemetry, each header is kept while the function has its \
     packet, packets are told apart by their digests, and a clock is read for each.\n\n\
-    `end_dt_int` lies close to its goal, on either side of it from run to run. Three ways made it so: a record written \
-    without a copy between, the TLV at the front found without a search, and a tag that is read where it is asked \
-    for.\n\n\
+    `encaps_int` and `end_dt_int` lie close to their goal, on either side of it from run to run. Three ways \
+    made the latter so: a record written without a copy between, the TLV at the front found without a search, \
+    and a tag that is read where it is asked for.\n\n\
+    `tcp_…`: one TCP stream through one to six \
+    functions of `labs/bench-srv6-tcp.yaml`, on four hosts of this machine, over segments beside NSH, by the \
+    kernel path, in turns: the chain is moved from one to the other and back.\n\n\
     `saving_…_percent`: what our headers take less than SRv6 with INT-MD of as many bytes a hop, counted where they \
     are written. Who takes fewer bytes: Path Tracing over compressed segments, by far, which has an interface, a short \
     time and a load of up to 14 hops and no delay of functions; the picture has all of them.";
@@ -65,7 +78,7 @@ const ABOUT: &str = "`…_extra_ns`: a header of four segments by the format alo
 pub(crate) fn figures() -> Vec<Figure> {
     let ns = |name, goal| Figure::new(name, "ns", Better::Lower, goal);
     let beside = Goal::Quotient(None);
-    vec![
+    let mut all = vec![
         ns("encaps_int_extra_ns", Goal::Value(EXTRA_NS)),
         ns("end_t_int_extra_ns", Goal::Value(EXTRA_NS)),
         ns("end_dt_int_extra_ns", Goal::Value(EXTRA_NS)),
@@ -80,7 +93,9 @@ pub(crate) fn figures() -> Vec<Figure> {
         ns("end_int_ns", beside),
         Figure::new("saving_2_percent", "%", Better::Higher, Goal::Value(31.2)).by(Fold::Count),
         Figure::new("saving_16_percent", "%", Better::Higher, Goal::Value(45.8)).by(Fold::Count),
-    ]
+    ];
+    all.extend(STREAMS.figures());
+    all
 }
 
 /// Measures, writes the results and prints them.
@@ -92,19 +107,23 @@ pub(crate) fn run(options: &Options, folder: &Path) -> Result<(), BenchError> {
     engine(samples, &mut notes)?;
     notes.take("saving_2_percent", true, sizes::saving_percent(2)?);
     notes.take("saving_16_percent", true, sizes::saving_percent(16)?);
+    let streams = STREAMS.measure(options.quick, folder.parent().unwrap_or(folder), &mut notes);
+    let missing = streams.missing.iter().map(|what| format!(" Not measured: {what}."));
+    let plots = vec![plot()?, STREAMS.plot(&notes)];
     let text = |key: &str, value: String| (key.to_owned(), value);
     let run = Run {
         name: "srv6",
-        about: ABOUT.into(),
+        about: ABOUT.to_owned() + &missing.collect::<String>(),
         versions: [text("ours", env!("CARGO_PKG_VERSION").into())].into(),
         options: [
             text("quick", options.quick.to_string()),
             text("packets of a sample", PACKETS.to_string()),
             text("headers of a sample", HEADERS.to_string()),
+            text("kernel path of streams", streams.kernel_path),
         ]
         .into(),
         notes,
-        plots: vec![plot()?],
+        plots,
     };
     publish(run, folder)
 }
