@@ -108,7 +108,8 @@ pub(crate) struct Interfaces {
     role: NodeRole,
     underlay: Underlay,
     /// By which interfaces the locators of other nodes are reached.
-    ways: watch::Sender<WaysToLocators>,
+    /// None: nobody has looked yet.
+    ways: watch::Sender<Option<WaysToLocators>>,
 }
 
 impl std::fmt::Debug for Order {
@@ -237,7 +238,7 @@ impl Interfaces {
     ) -> Option<JoinHandle<()>> {
         self.fast_path.get()?;
         let (fast_path, underlay) = (Arc::clone(&self.fast_path), self.underlay.clone());
-        let ways = self.ways.subscribe();
+        let mut ways = self.ways.subscribe();
         Some(tokio::spawn(async move {
             let Some(fast_path) = fast_path.get() else { return };
             let (mut steered, mut told) = (None, None);
@@ -251,7 +252,9 @@ impl Interfaces {
                     }
                     Err(_) => {}
                 }
-                let seen = steered.map(|interface| kernel_underlay(interface, &ways.borrow()));
+                // Before anybody has looked, a data plane goes on by what it was told.
+                let looked = ways.borrow_and_update().clone();
+                let seen = steered.zip(looked).map(|(at, ways)| kernel_underlay(at, &ways));
                 if let Some(message) = seen.filter(|seen| told.as_ref() != Some(seen)) {
                     told = Some(message.clone());
                     let message = to_dataplane::Message::KernelUnderlay(message);
@@ -259,7 +262,10 @@ impl Interfaces {
                     // Whoever is gone is found out above.
                     dataplane.send(outgoing).await.ok();
                 }
-                tokio::time::sleep(UNDERLAY_RETRY).await;
+                tokio::select! {
+                    () = tokio::time::sleep(UNDERLAY_RETRY) => {}
+                    Ok(()) = ways.changed() => {}
+                }
             }
         }))
     }

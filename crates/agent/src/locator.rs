@@ -18,7 +18,8 @@ use tokio::sync::watch;
 /// along.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
-/// The interface by which packets for segments of a node leave.
+/// The interface by which packets for segments of a node leave, where nothing but that says how: of a route that takes
+/// less than its link, or puts a header in front, no more is known here.
 pub(crate) type WaysToLocators = BTreeMap<Locator, u32>;
 
 /// Claims this node's locator as long as the program has it, and none that it had before; says by which interface those
@@ -26,13 +27,13 @@ pub(crate) type WaysToLocators = BTreeMap<Locator, u32>;
 pub(crate) async fn keep(
     node: Netlink,
     name: NodeName,
-    programmed: watch::Receiver<Links>,
-    ways: watch::Sender<WaysToLocators>,
+    mut programmed: watch::Receiver<Links>,
+    ways: watch::Sender<Option<WaysToLocators>>,
 ) {
     let mut told = [String::new(), String::new()];
     // Whoever writes it down may be gone.
     while programmed.has_changed().is_ok() {
-        let links = programmed.borrow().clone();
+        let links = programmed.borrow_and_update().clone();
         if links.is_told() {
             let own = links.locators().find(|(node, _)| **node == name).map(|(_, locator)| locator);
             let trouble = claim(&node, own).await.err().map(|error| {
@@ -41,12 +42,18 @@ pub(crate) async fn keep(
             tell(&mut told[0], trouble);
             let (found, trouble) = match own {
                 Some(own) => ways_to(&node, own, &links).await,
-                None => (WaysToLocators::new(), None),
+                None => (Some(WaysToLocators::new()), None),
             };
-            ways.send_if_modified(|told| std::mem::replace(told, found.clone()) != found);
+            // Those that were found before are better than none: nobody has said that they are gone.
+            ways.send_if_modified(|told| {
+                found.is_some() && std::mem::replace(told, found.clone()) != found
+            });
             tell(&mut told[1], trouble);
         }
-        tokio::time::sleep(LOOK_PAUSE).await;
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_PAUSE) => {}
+            changed = programmed.changed() => if changed.is_err() { break },
+        }
     }
 }
 
@@ -72,19 +79,25 @@ async fn claim(node: &Netlink, own: Option<Locator>) -> Result<(), KernelError> 
     }
 }
 
-/// The ways to the locators of other nodes, and what to say of those to which no route leads.
-async fn ways_to(node: &Netlink, own: Locator, links: &Links) -> (WaysToLocators, Option<String>) {
+/// The ways to the locators of other nodes, and what to say of those to which no route leads; no ways: they cannot be
+/// looked for.
+async fn ways_to(
+    node: &Netlink,
+    own: Locator,
+    links: &Links,
+) -> (Option<WaysToLocators>, Option<String>) {
     let (mut ways, mut nodes) = (WaysToLocators::new(), Vec::new());
     for (name, locator) in links.locators().filter(|(_, locator)| *locator != own) {
         match node.way_to(locator.address().into()).await {
-            Ok(Some(way)) => {
+            Ok(Some(way)) if way.is_plain => {
                 ways.insert(locator, way.interface);
             }
+            Ok(Some(_)) => {}
             Ok(None) => nodes.push(format!("node '{name}' ({locator})")),
             Err(error) => {
                 let trouble =
                     format!("ways to segments of other nodes are not looked for: {error}");
-                return (ways, Some(trouble));
+                return (None, Some(trouble));
             }
         }
     }
@@ -94,5 +107,5 @@ async fn ways_to(node: &Netlink, own: Locator, links: &Links) -> (WaysToLocators
             nodes.join(", ")
         )
     });
-    (ways, trouble)
+    (Some(ways), trouble)
 }

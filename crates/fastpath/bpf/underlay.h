@@ -206,7 +206,8 @@ SEC("classifier") int underlay(struct __sk_buff *skb)
 	struct settings *all = bpf_map_lookup_elem(&settings, &zero);
 	struct ethernet *ethernet;
 
-	if (!all || skb->vlan_present)
+	/* What is another's on this link is seen where the interface is looked into. */
+	if (!all || skb->vlan_present || skb->pkt_type != PACKET_HOST)
 		return TC_ACT_OK;
 	pull(skb, TUNNEL_BYTES);
 	ethernet = (void *)(long)skb->data;

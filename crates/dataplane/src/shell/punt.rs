@@ -4,7 +4,7 @@
 
 use super::punt_shares::PuntShares;
 use super::way_up::WayUp;
-use crate::engine::{Engine, Origin, Packet, trim_front};
+use crate::engine::{Engine, Origin, Packet, TunnelKind, trim_front};
 use catena_fastpath::{Event, PuntTag, PuntedFrom, Queues, Sight, TunnelFrame};
 use catena_io::{Buffer, BufferPool, PacketRing};
 use catena_model::DropReason;
@@ -12,6 +12,7 @@ use catena_model::id::PortId;
 use catena_wire::ethernet;
 use catena_wire::scalar::EtherType;
 use std::collections::HashMap;
+use std::net::Ipv6Addr;
 
 /// The punt device of a node.
 pub(super) struct Punt {
@@ -98,7 +99,13 @@ impl Punt {
                     let slot = engine.slot_of(*self.ports.get(&number)?)?;
                     Some((Origin::Port(slot), tag.cause))
                 }
-                PuntedFrom::Underlay(_) => Some((take_outer(&mut buffer)?, tag.cause)),
+                PuntedFrom::Underlay(_) => {
+                    let outer = take_outer(&mut buffer);
+                    if outer.is_none() {
+                        note_lying(engine, &buffer);
+                    }
+                    Some((outer?, tag.cause))
+                }
             });
             let Some((origin, cause)) = from else {
                 pool.put(buffer);
@@ -135,8 +142,8 @@ fn take_tag(buffer: &mut Buffer) -> Option<PuntTag> {
     trim_front(buffer, ethernet::TAG_BYTES).then_some(tag)
 }
 
-/// Takes the outer headers of a tunnel packet off; `None` if they lie, as the host's stack would
-/// have found before any socket.
+/// Takes the outer headers of a tunnel packet off; `None` if they lie, which the host's stack finds before a socket of
+/// tunnels has the packet.
 fn take_outer(buffer: &mut Buffer) -> Option<Origin> {
     let segment_bytes = buffer.offload.segmentation.map(|segmentation| segmentation.segment_bytes);
     let outer = TunnelFrame::parse(buffer.bytes(), segment_bytes)?;
@@ -144,6 +151,17 @@ fn take_outer(buffer: &mut Buffer) -> Option<Origin> {
     buffer.truncate(outer.end);
     let source = outer.source;
     trim_front(buffer, outer.payload).then_some(Origin::Tunnel { kind, source })
+}
+
+/// Counts a packet of segments whose headers lie, which comes to a socket as it is where no kernel path stands before it.
+fn note_lying(engine: &mut Engine, buffer: &Buffer) {
+    if ethernet::outer_type(buffer.bytes()) == Some(EtherType::IPV6) {
+        let bytes = buffer.len().saturating_sub(ethernet::HEADER_BYTES) as u64;
+        // Whoever lies about its length may do so about its sender.
+        let source = Ipv6Addr::UNSPECIFIED.into();
+        let origin = Origin::Tunnel { kind: TunnelKind::SEGMENTS, source };
+        engine.note_received_lost(origin, DropReason::MalformedSrv6, 1, bytes);
+    }
 }
 
 /// Is it a row of datagrams, and no super-frame in one tunnel packet? No kernel's path makes those,

@@ -245,7 +245,8 @@ pub(crate) struct SentByTunnel {
 impl SentByTunnel {
     /// With the headers that it has on the underlay, as a kernel writes them.
     pub(crate) fn on_the_wire(&self, to: IpAddr) -> Vec<u8> {
-        let mut frame = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2].to_vec();
+        // To the interface that it comes in by, the loopback.
+        let mut frame = [0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 2].to_vec();
         if self.kind.is_segmented() {
             frame.extend([0x86, 0xdd]);
             frame.extend(&self.bytes);

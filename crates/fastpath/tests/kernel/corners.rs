@@ -172,9 +172,13 @@ fn a_tunnel_packet_that_is_not_for_us_goes_on_to_the_stack() {
         summed[40] = 1;
         assert_eq!(run(&summed), Verdict::Stack, "an engine has sent it: to the socket");
         assert_eq!(tables.events(Event::LeftToSocket), 1);
-        let mut other_port = frame;
+        let mut other_port = frame.clone();
         other_port[36] ^= 0x40;
         assert_eq!(run(&other_port), Verdict::Stack);
+        // A switch floods what is for a router, and the interface is looked into by somebody.
+        let mut others = frame;
+        others[5] = 9;
+        assert_eq!(run(&others), Verdict::Stack, "another's on this link");
     });
 }
 

@@ -88,6 +88,10 @@ impl Case {
         if dice.once_in(6) {
             frames::spoil(dice, &mut frame);
         }
+        if way != Way::Port {
+            // What is another's on the link is none of the program's: corners.rs.
+            frame[..6].copy_from_slice(&frames::OWN_MAC.0);
+        }
         let segment_bytes = dice.once_in(5).then(|| 1 + dice.below(500) as u16);
         Self { way, frame, segment_bytes }
     }

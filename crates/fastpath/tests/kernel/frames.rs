@@ -179,7 +179,7 @@ fn over_segments(dice: &mut Dice, frame: &[u8]) -> Vec<u8> {
         }
         _ => {}
     }
-    let ethernet = EthernetHeader::untagged(dice.mac(), dice.mac(), EtherType::IPV6);
+    let ethernet = EthernetHeader::untagged(OWN_MAC, dice.mac(), EtherType::IPV6);
     let mut made = vec![0; 14];
     ethernet.emit(&mut made).unwrap();
     made.extend(header);
@@ -248,6 +248,9 @@ fn upper(dice: &mut Dice, is_v6: bool, payload: usize) -> (u8, Vec<u8>) {
     (protocol, bytes)
 }
 
+/// That of the interface that such packets come in by in a rehearsal: the loopback's.
+pub(crate) const OWN_MAC: MacAddr = MacAddr([0; 6]);
+
 /// The frame with the outer headers of a tunnel in front, as a kernel's path makes them.
 pub(crate) fn in_tunnel(way: Way, dice: &mut Dice, inner: &[u8]) -> Vec<u8> {
     if way == Way::Segments {
@@ -265,7 +268,7 @@ pub(crate) fn in_tunnel(way: Way, dice: &mut Dice, inner: &[u8]) -> Vec<u8> {
     catena_wire::ipv4::set_total_length(&mut header, total).unwrap();
     catena_wire::ipv4::refresh_checksum(&mut header).unwrap();
     catena_wire::udp::set_length(&mut header[20..], total - 20).unwrap();
-    let ethernet = EthernetHeader::untagged(dice.mac(), dice.mac(), EtherType::IPV4);
+    let ethernet = EthernetHeader::untagged(OWN_MAC, dice.mac(), EtherType::IPV4);
     let mut frame = vec![0; 14];
     ethernet.emit(&mut frame).unwrap();
     frame.extend(header);

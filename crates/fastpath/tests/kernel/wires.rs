@@ -178,6 +178,7 @@ async fn a_super_frame_of_a_tunnel_goes_up_to_the_engine_whole() {
     let mut other = Stand::new("other").await;
     let links = &other.host.links;
     links.add_veth("u", "far", &stand.host.namespace, 1_600, None, None).await.unwrap();
+    other.host.links.set_mac_and_mtu("u", seat(2).mac.0, 1_600).await.unwrap();
     other.host.links.set_up("u").await.unwrap();
     stand.host.links.set_up("far").await.unwrap();
     let underlay = other.host.index("u").await;

@@ -21,6 +21,8 @@ pub struct Way {
     /// The largest packet that may leave, in bytes: what the link takes, or less where the route says so
     /// or a router further on has said so.
     pub mtu: u32,
+    /// It takes all that its link takes, and puts no header in front.
+    pub is_plain: bool,
 }
 
 impl Netlink {
@@ -59,7 +61,11 @@ impl Netlink {
         };
         let Some(link) = self.link_at(interface).await? else { return Ok(None) };
         let mtu = mtu_of_route(attributes).map_or(link.mtu, |mtu| mtu.min(link.mtu));
-        Ok(Some(Way { interface, gateway: attributes.iter().find_map(gateway), mtu }))
+        let is_wrapped = attributes
+            .iter()
+            .any(|it| matches!(it, RouteAttribute::Encap(_) | RouteAttribute::EncapType(_)));
+        let is_plain = mtu == link.mtu && !is_wrapped;
+        Ok(Some(Way { interface, gateway: attributes.iter().find_map(gateway), mtu, is_plain }))
     }
 }
 

@@ -138,6 +138,7 @@ async fn the_way_to_an_address_is_told_with_its_router_and_the_size_it_takes() {
     ip(&a, "-6 route add 5f00:0:2::/48 via fd00::2");
     ip(&a, "-6 route add 5f00:0:3::/48 via fd00::2 mtu 1300");
     ip(&a, "-6 route add 5f00:0:4::/48 via fd00::2 mtu 9000");
+    ip(&a, "-6 route add 5f00:0:8::/48 encap seg6 mode encap segs fd00::7 via fd00::2 dev a0");
     ip(&a, "-6 route add unreachable 5f00:0:5::/48");
     ip(&a, "-6 route add prohibit 5f00:0:6::/48");
     ip(&a, "route add 203.0.113.0/24 via 192.0.2.2");
@@ -154,8 +155,11 @@ async fn the_way_to_an_address_is_told_with_its_router_and_the_size_it_takes() {
     ] {
         let gateway = gateway.map(|gateway| gateway.parse().unwrap());
         let way = a.links.way_to(to.parse().unwrap()).await.unwrap();
-        assert_eq!(way, Some(Way { interface, gateway, mtu }), "{to}");
+        let is_plain = mtu == 1_500;
+        assert_eq!(way, Some(Way { interface, gateway, mtu, is_plain }), "{to}");
     }
+    let wrapping = a.links.way_to("5f00:0:8::1".parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!((wrapping.interface, wrapping.is_plain), (interface, false));
     for nowhere in ["5f00:0:1::1", "5f00:0:5::1", "5f00:0:6::1", "5f00:0:7::1", "198.51.100.1"] {
         let way = a.links.way_to(nowhere.parse().unwrap()).await.unwrap();
         assert_eq!(way, None, "{nowhere}");
@@ -186,7 +190,7 @@ async fn the_size_that_a_router_further_on_takes_is_told_once_it_has_said_so() {
     assert_eq!(before.mtu, 1_500);
     let sender = a.udp("fd00:1::1", 0);
     let began = Instant::now();
-    while a.links.way_to(to).await.unwrap() != Some(Way { mtu: 1_300, ..before.clone() }) {
+    while a.links.way_to(to).await.unwrap() != Some(Way { mtu: 1_300, is_plain: false, ..before.clone() }) {
         assert!(began.elapsed() < PATIENCE, "never heard of it");
         // Once it is known, the socket refuses.
         let _ = sender.send_to(&[7; 1_400], (to, 9));

@@ -11,6 +11,7 @@ use crate::engine::state::proxy_flows::{Key, ProxyFlows};
 use crate::engine::tables::descent::Dependency;
 use catena_fastpath::FlowKey;
 use catena_model::PathId;
+use catena_model::program::Locator;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 /// A flow in the kernel.
@@ -21,6 +22,8 @@ pub(super) struct Flow {
     pub(super) exits: Vec<PortSlot>,
     /// Does it leave by a tunnel?
     pub(super) leaves_node: bool,
+    /// Below which locator the segment is that it leaves for, if it does so by segments.
+    pub(super) segments_to: Option<Locator>,
     pub(super) dependencies: Vec<Dependency>,
     pub(super) account: u32,
     pub(super) into: Option<Into>,
@@ -241,6 +244,16 @@ impl Flows {
             self.of(known).iter().filter_map(|key| self.flows.get(key)).filter(goes_in);
         let first = ways_in.next()?.came;
         Some(first.or_else(|| ways_in.find_map(|flow| flow.came)))
+    }
+
+    /// Those that come back from a function by one of these keys, of packets that were brought by something else than
+    /// this.
+    pub(super) fn back_from(&self, keys: &[Key], by: Option<Arrival>) -> Vec<FlowKey> {
+        let all = keys.iter().flat_map(|known| self.of(known).iter().map(move |key| (known, key)));
+        let is_otherwise = |known: &Key, key: &FlowKey| {
+            self.flows.get(key).is_some_and(|flow| flow.back == Some(*known) && flow.came != by)
+        };
+        all.filter(|(known, key)| is_otherwise(known, key)).map(|(_, key)| *key).collect()
     }
 
     /// Is anything of this key in the kernel?

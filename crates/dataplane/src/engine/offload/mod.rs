@@ -307,13 +307,19 @@ impl KernelPath {
         for dependency in &made.dependencies {
             guards.push(self.guards.of(*dependency, kernel_tables).ok_or(Declined::TooManyGuards)?);
         }
-        let underlay = self.underlay(with.tables);
         let came = match (seen.slot, made.back) {
             (None, _) => Some(Arrival::of(seen.place.key.origin)),
             // What went in by the kernel came as it did there; else by what the path comes by, if by anything.
             (Some(_), Some(back)) => self.flows.came(&back).unwrap_or(made.recalled),
             (Some(_), None) => None,
         };
+        if let Some(into) = &made.into {
+            // They leave by the mark of what brings packets, of which nothing was known when they were put in.
+            let otherwise = self.flows.back_from(&into.keys, came);
+            self.counters.ended += otherwise.len() as u64;
+            self.remove(&otherwise, with);
+        }
+        let underlay = self.underlay(with.tables);
         let tunnels = Tunnels {
             tables: with.tables,
             protocol: flow.protocol,
@@ -324,6 +330,7 @@ impl KernelPath {
         };
         let port_of = |port| with.interface_of(port, &self.ports);
         let draft = transform::draft(&made.leaves, &guards, seen.view, &tunnels, &port_of)?;
+        let segments_to = draft.segments_to;
         let kernel_tables = &mut *self.kernel_tables;
         let Some(account) = self.accounts.take(made.updates, holder, kernel_tables) else {
             self.make_room_for_account(holder, with);
@@ -353,6 +360,7 @@ impl KernelPath {
             origin: seen.slot,
             exits: exits.collect(),
             leaves_node,
+            segments_to,
             dependencies: made.dependencies,
             account,
             into: made.into,

@@ -26,6 +26,8 @@ const OUTER_BYTES: usize = ipv4::HEADER_BYTES + udp::HEADER_BYTES;
 pub(super) struct Draft {
     transform: Transform,
     exit: Operation,
+    /// Below which locator the segment is that packets leave for, if they do so by segments.
+    pub(super) segments_to: Option<Locator>,
 }
 
 impl Draft {
@@ -60,6 +62,7 @@ pub(super) fn draft(
         transform = transform.then(Operation::clone_to(port.interface)).map_err(declined)?;
     }
     transform = address(transform, &mut carried, last.destination.unwrap_or(view.destination))?;
+    let mut segments_to = None;
     let exit = match last.exit {
         Exit::Port(port) => {
             let port = port_of(port).ok_or(Declined::NoInterface)?;
@@ -71,8 +74,8 @@ pub(super) fn draft(
         }
         Exit::Link(..) => return Err(Declined::SourceRouted),
         Exit::Node(_) if last.tunnel.is_segmented() => {
-            let (pushing, exit) = tunnels.over_segments(transform, last)?;
-            transform = pushing;
+            let (pushing, exit, to) = tunnels.over_segments(transform, last)?;
+            (transform, segments_to) = (pushing, Some(to));
             exit
         }
         Exit::Node(node) => {
@@ -85,12 +88,10 @@ pub(super) fn draft(
     if leaves_node && tunnels.changes_over(last) {
         return Err(Declined::Changeover);
     }
-    let has_segments = tunnels.tables.positions.own_segments().is_some();
-    let is_new_here = tunnels.came.is_none() && (leaves_node || tunnels.is_classified);
-    if has_segments && is_new_here {
+    if tunnels.may_be_marked_otherwise(last) {
         transform = transform.for_unmarked();
     }
-    Ok(Draft { transform, exit })
+    Ok(Draft { transform, exit, segments_to })
 }
 
 /// How the tunnels of this node look to the kernel.
@@ -137,11 +138,25 @@ impl Tunnels<'_> {
     /// Do super-frames leave by something else than they came by? They keep the mark of that, by which no kernel
     /// segments them behind this.
     fn changes_over(&self, leaving: &Leaving) -> bool {
-        let leaves = match leaving.tunnel.is_segmented() {
-            true => Arrival::Segments,
-            false => Arrival::Tunnel,
-        };
-        self.protocol == IpProtocol::TCP && self.came.is_some_and(|came| came != leaves)
+        match (self.came, leaving.tunnel.is_segmented()) {
+            (Some(Arrival::Segments), false) => self.protocol == IpProtocol::TCP,
+            // Not every kernel can give what a tunnel has marked another family, as room for segments needs.
+            (Some(Arrival::Tunnel), true) => true,
+            _ => false,
+        }
+    }
+
+    /// May something else than a path of ours have marked packets that begin one here, so that the mark must be looked
+    /// for? An endpoint may send on what a path has brought it.
+    fn may_be_marked_otherwise(&self, leaving: &Leaving) -> bool {
+        if self.came.is_some() || self.tables.positions.own_segments().is_none() {
+            return false;
+        }
+        let leaves_node = matches!(leaving.exit, Exit::Node(_));
+        match leaves_node && leaving.tunnel.is_segmented() {
+            true => true,
+            false => self.protocol == IpProtocol::TCP && (leaves_node || self.is_classified),
+        }
     }
 
     fn by_tunnel(
@@ -169,16 +184,17 @@ impl Tunnels<'_> {
         &self,
         transform: Transform,
         leaving: &Leaving,
-    ) -> Result<(Transform, Operation), Declined> {
+    ) -> Result<(Transform, Operation, Locator), Declined> {
         let underlay = self.underlay.ok_or(Declined::Tunnel)?;
         let header = segments_template(&leaving.header).ok_or(Declined::Segmented)?;
         let to = Ipv6Header::parse(&header).map_err(|_| Declined::Segmented)?.0.destination;
-        let is_by_it = Locator::of(to).is_ok_and(|to| underlay.locators.contains(&to));
-        if leaving.replaces != ethernet::HEADER_BYTES || !is_by_it {
-            return Err(Declined::Segmented);
-        }
+        let to = Locator::of(to).ok().filter(|to| underlay.locators.contains(to));
+        let to = to.filter(|_| leaving.replaces == ethernet::HEADER_BYTES);
+        let to = to.ok_or(Declined::Segmented)?;
         let pushing = transform.then_push_segments(&header).map_err(declined)?;
-        self.to_neighbour(pushing, underlay, header.len(), leaving.replaces)
+        let (bounded, exit) =
+            self.to_neighbour(pushing, underlay, header.len(), leaving.replaces)?;
+        Ok((bounded, exit, to))
     }
 
     /// Sends what has headers of so many bytes in front, in the place of others of the frame, if the underlay takes it.

@@ -27,9 +27,15 @@ impl KernelPath {
         if self.underlay_interface == place {
             return;
         }
-        self.underlay_interface = place;
+        let former = std::mem::replace(&mut self.underlay_interface, place);
         self.declined.clear();
-        let touched = self.flows.which(|flow| flow.origin.is_none() || flow.leaves_node);
+        let touched = match (&former, &self.underlay_interface) {
+            (Some(former), Some(place)) if former.interface == place.interface => {
+                let gone = |to: Locator| former.locators.contains(&to) && !place.locators.contains(&to);
+                self.flows.which(|flow| flow.segments_to.is_some_and(gone))
+            }
+            _ => self.flows.which(|flow| flow.origin.is_none() || flow.leaves_node),
+        };
         self.counters.ended += touched.len() as u64;
         self.remove(&touched, with);
         self.tell_underlay(with.tables);
