@@ -28,6 +28,7 @@ use chains::{BESIDE_DESTINATION, Chain, ELSEWHERE, LENGTHS};
 pub(crate) use figures::{figures, throughput_plot};
 pub(crate) use lab::LabBed;
 pub(crate) use moved::MovedStreams;
+use routing::Between;
 use std::collections::BTreeMap;
 use std::path::Path;
 use traffic::Stream;
@@ -146,7 +147,7 @@ impl Seen {
             let bed = match maker {
                 Maker::Redirect => redirect::lay(&chain, false),
                 Maker::RedirectPeer => redirect::lay(&chain, true),
-                Maker::Routing => routing::lay(&chain),
+                Maker::Routing => routing::lay(&chain, Between::Vxlan, TENANT_MTU),
                 Maker::OpenVswitch | Maker::Ours | Maker::Engine => open_vswitch::lay(&chain),
             };
             match bed {

@@ -76,6 +76,7 @@ pub(crate) const STREAMS: MovedStreams = MovedStreams {
     name: "source routes",
     stem: "source-route-tcp",
     goal: Goal::None,
+    kernel_alone: None,
 };
 
 /// What is done, for people.

@@ -50,6 +50,7 @@ pub(crate) const STREAMS: MovedStreams = MovedStreams {
     name: "segments of IPv6",
     stem: "srv6-tcp",
     goal: Goal::Quotient(Some(0.9)),
+    kernel_alone: Some(1_300),
 };
 
 /// What is done, for people.
@@ -69,7 +70,10 @@ const ABOUT: &str = "`…_extra_ns`: a header of four segments by the format alo
     and a tag that is read where it is asked for.\n\n\
     `tcp_…`: one TCP stream through one to six \
     functions of `labs/bench-srv6-tcp.yaml`, on four hosts of this machine, over segments beside NSH, by the \
-    kernel path, in turns: the chain is moved from one to the other and back.\n\n\
+    kernel path, in turns: the chain is moved from one to the other and back. `tcp_…_vs_kernel`: beside the \
+    kernel alone, whose own segment routing (`encap seg6`, End.DX4) leads through the same functions on the \
+    same hosts by rules for each interface, with one segment for each hop between hosts. The answers go \
+    straight.\n\n\
     `saving_…_percent`: what our headers take less than SRv6 with INT-MD of as many bytes a hop, counted where they \
     are written. Who takes fewer bytes: Path Tracing over compressed segments, by far, which has an interface, a short \
     time and a load of up to 14 hops and no delay of functions; the picture has all of them.";

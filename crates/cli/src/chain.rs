@@ -14,7 +14,7 @@ use catena_client::deploy::{Applied, ChainDocument, DeployError, Deployed, Deplo
 use catena_client::{ChainChange, Client, Draft};
 use catena_model::check::CheckReport;
 use catena_model::preview::{self, ApplyRequest, Draining};
-use catena_model::resource::Encapsulation;
+use catena_model::resource::{Encapsulation, Payload};
 use catena_model::setup::Setup;
 use catena_model::status::{ChainReport, ChainState, ChainSummary};
 use catena_model::telemetry::Telemetry;
@@ -43,6 +43,9 @@ pub(crate) enum ChainCommand {
         /// What carries it from now on.
         #[arg(long, group = "change", value_parser = encapsulations())]
         encapsulation: Option<Encapsulation>,
+        /// What is inside from now on, where packets go over segments: `ip` or `ethernet`.
+        #[arg(long, group = "change", value_parser = payload)]
+        payload: Option<Payload>,
         /// When the controller is asked for its flows from now on: never, or with the first packet of each; then
         /// what nobody answers for is dropped, or ordinary traffic.
         #[arg(long, group = "change", value_parser = setups())]
@@ -119,9 +122,9 @@ pub(crate) fn run(connection: &Connection, command: ChainCommand) -> Result<(), 
     let client = connection.client()?;
     match command {
         ChainCommand::Deploy { file, repeat, output } => deploy(&client, &file, repeat, output),
-        ChainCommand::Update { name, encapsulation, setup, telemetry, output } => {
+        ChainCommand::Update { name, encapsulation, payload, setup, telemetry, output } => {
             let telemetry = telemetry.map(|Wish(telemetry)| telemetry);
-            let change = ChainChange { encapsulation, setup, telemetry };
+            let change = ChainChange { encapsulation, payload, setup, telemetry };
             say_changed(&client.change_chain(&name, &change)?, output)
         }
         ChainCommand::Undeploy { file } => undeploy(&client, &file),
@@ -147,6 +150,11 @@ pub(crate) fn run(connection: &Connection, command: ChainCommand) -> Result<(), 
 fn encapsulations() -> impl TypedValueParser<Value = Encapsulation> {
     let names = PossibleValuesParser::new(Encapsulation::ALL.map(Encapsulation::name));
     names.try_map(|name| Encapsulation::of_name(&name).ok_or("there is no such encapsulation"))
+}
+
+fn payload(text: &str) -> Result<Payload, String> {
+    let read = serde_json::from_value(serde_json::Value::from(text));
+    read.map_err(|_| "it is 'ip' or 'ethernet'".into())
 }
 
 /// The names of set-ups, and what they stand for.

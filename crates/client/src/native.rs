@@ -11,7 +11,9 @@ use catena_model::dump::StateDump;
 use catena_model::event::EventLine;
 use catena_model::explain::{ExplainQuery, ExplainReport};
 use catena_model::openflow::OpenFlowRules;
-use catena_model::resource::{ContextHeader, Encapsulation, FailurePolicy, FunctionSettings};
+use catena_model::resource::{
+    ContextHeader, Encapsulation, FailurePolicy, FunctionSettings, Payload,
+};
 use catena_model::setup::Setup;
 use catena_model::status::{
     AlertReport, ChainReport, ChainSummary, Comparison, FunctionReport, GraphReport,
@@ -28,6 +30,8 @@ use std::ops::ControlFlow;
 pub struct ChainChange {
     /// What carries it from now on.
     pub encapsulation: Option<Encapsulation>,
+    /// What is inside from now on, where the encapsulation has a choice.
+    pub payload: Option<Payload>,
     /// When the controller is asked for its flows from now on.
     pub setup: Option<Setup>,
     /// What its packets take along from now on; none within: nothing.
@@ -211,8 +215,12 @@ impl Client {
         chain: &str,
         change: &ChainChange,
     ) -> Result<ChainReport, ClientError> {
-        let ChainChange { encapsulation, setup, telemetry } = change;
+        let ChainChange { encapsulation, payload, setup, telemetry } = change;
         let mut body = json!({"encapsulation": encapsulation, "setup": setup});
+        // Controllers of before know none.
+        if let Some(payload) = payload {
+            body["payload"] = json!(payload);
+        }
         if let Some(telemetry) = telemetry {
             body["telemetry"] = json!(telemetry);
         }

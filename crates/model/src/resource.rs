@@ -3,7 +3,7 @@
 
 pub use crate::attachment::{Attachment, InterfaceRef, NamespaceRef};
 use crate::classifier::FieldMatch;
-pub use crate::encapsulation::{Capabilities, Encapsulation};
+pub use crate::encapsulation::{Capabilities, Encapsulation, Payload};
 use crate::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, NodeName, PortId, ProjectId, RuleId,
     SubnetId,

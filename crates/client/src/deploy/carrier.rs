@@ -38,7 +38,7 @@ pub(super) fn beyond_networking_sfc(document: &ChainDocument) -> Option<ChainCha
     let encapsulation = document.encapsulation.filter(|carrier| !carrier.is_tunnelled());
     let setup = document.setup.filter(|setup| !setup.is_proactive());
     let telemetry = document.telemetry.clone().filter(Option::is_some);
-    let change = ChainChange { encapsulation, setup, telemetry };
+    let change = ChainChange { encapsulation, setup, telemetry, ..ChainChange::default() };
     (change != ChainChange::default()).then_some(change)
 }
 
@@ -55,7 +55,7 @@ pub(super) fn set_up(
     if setup.is_none() && telemetry.is_none() {
         return Ok(chain);
     }
-    client.change_chain(&id_of(&chain), &ChainChange { setup, telemetry, encapsulation: None })?;
+    client.change_chain(&id_of(&chain), &ChainChange { setup, telemetry, ..ChainChange::default() })?;
     client.show(Kind::PortChain, &id_of(&chain))
 }
 
@@ -91,7 +91,7 @@ impl Move {
 
     fn make(&self, client: &Client, chain: &Value, to: Encapsulation) -> Result<(), ClientError> {
         let telemetry = self.telemetry.clone();
-        let change = ChainChange { encapsulation: Some(to), telemetry, setup: None };
+        let change = ChainChange { encapsulation: Some(to), telemetry, ..ChainChange::default() };
         client.change_chain(&id_of(chain), &change).map(|_| ())
     }
 

@@ -101,6 +101,7 @@ fn described_chain(client: &Client, chain: &Value) -> Result<ChainDocument, Clie
         match_fields,
         chain: steps,
         encapsulation,
+        payload: None,
         setup: Some(setup_of(chain)?).filter(|setup| !setup.is_proactive()),
         telemetry: telemetry_of(chain)?.map(Some),
         symmetric: chain["chain_parameters"]["symmetric"].as_bool().unwrap_or_default(),

@@ -3,18 +3,22 @@
 
 use super::words;
 use catena_model::classifier::FIELDS;
-use catena_model::resource::Encapsulation;
+use catena_model::resource::{Encapsulation, Payload};
 use catena_model::setup::Setup;
 use catena_model::telemetry::Telemetry;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::fmt;
 
 /// A chain as a file declares it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a chain with 'source' and 'through'")]
+#[serde(
+    remote = "Self",
+    deny_unknown_fields,
+    expecting = "a chain with 'source' and 'through'"
+)]
 pub struct ChainDocument {
     /// Name of the chain; without one, `source-destination`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,6 +40,9 @@ pub struct ChainDocument {
     /// chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encapsulation: Option<Encapsulation>,
+    /// What is to be inside, where the encapsulation has a choice: what was read is one with it in `encapsulation`.
+    #[serde(default, skip_serializing)]
+    pub payload: Option<Payload>,
     /// When the controller is asked for its flows; without one, as it is, or before any comes for a new chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<Setup>,
@@ -51,6 +58,26 @@ pub struct ChainDocument {
     /// How the figures of a lab call it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for ChainDocument {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut read = Self::deserialize(from)?;
+        if let Some(payload) = read.payload.take() {
+            let named = read.encapsulation.ok_or_else(|| {
+                D::Error::custom("'payload' goes with 'encapsulation': add it, or leave 'payload' out")
+            })?;
+            let meant = named.with_payload(payload).map_err(D::Error::custom)?;
+            read.encapsulation = Some(meant);
+        }
+        Ok(read)
+    }
+}
+
+impl Serialize for ChainDocument {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, to)
+    }
 }
 
 impl ChainDocument {

@@ -244,7 +244,10 @@ fn read<T: DeserializeOwned>(text: &str, form: &Value) -> Result<T, DocumentErro
         let key = error.path().to_string();
         let problem = error.into_inner().to_string();
         if key == "." {
-            return unreadable(problem);
+            return match form.get("source").and_then(|_| chain_of(form, "")) {
+                Some(name) => DocumentError::Misplaced { place: format!("chain '{name}'"), problem },
+                None => unreadable(problem),
+            };
         }
         // What is missing has no line: that of what it is missing in.
         let line = above(&key).find_map(|key| line_of(text, key));
@@ -365,6 +368,15 @@ graphs:
                 "name: web\nsource: S\nchain: [{name: a, speaks: source-route/safe-9}]",
                 "no function speaks 'source-route/safe-9'; use one of nsh, mpls, source-route/native",
             ),
+            (
+                "- {source: S, chain: [a]}\n- name: web\n  source: S\n  chain: [a]\n  encapsulation: nsh\n  \
+                 payload: ip",
+                "line 2, [1], chain 'web': 'payload' goes with 'encapsulation': 'srv6', and nsh",
+            ),
+            (
+                "name: web\nsource: S\nchain: [a]\npayload: ethernet",
+                "chain 'web': 'payload' goes with 'encapsulation': add it",
+            ),
             ("{\"source\": \"S\",\n\"chain\": 7}", "line 2, chain, chain 'S'"),
             (
                 "chains:\n- source: S\n  chain: [a]\n  classify: {protocol: tcp, protocol: udp}",
@@ -387,6 +399,15 @@ graphs:
             let problem = Document::parse(text).unwrap_err().to_string();
             assert!(problem.contains(named), "{text}: {problem}");
         }
+    }
+
+    #[test]
+    fn what_is_inside_is_one_with_the_encapsulation() {
+        let text = "{name: web, source: S, through: [a], encapsulation: srv6, payload: ethernet}";
+        let read = Document::parse(text).unwrap();
+        assert_eq!(read.chains[0].encapsulation, Some(Encapsulation::Srv6Ethernet));
+        let written = serde_json::to_value(&read.chains[0]).unwrap();
+        assert_eq!((&written["encapsulation"], written.get("payload")), (&"srv6/ethernet".into(), None));
     }
 
     #[test]

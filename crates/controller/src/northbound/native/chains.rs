@@ -13,7 +13,7 @@ use crate::reconcile::{Situation, settle};
 use axum::response::Response;
 use catena_model::account::{ChainCounters, PortCounters};
 use catena_model::id::{ChainId, FunctionId, InstanceId};
-use catena_model::resource::{Chain, ContextHeader, Encapsulation};
+use catena_model::resource::{Chain, ContextHeader, Encapsulation, Payload};
 use catena_model::setup::{ChainSetups, Setup};
 use catena_model::status::{
     ChainAtNode, ChainReport, ChainSummary, LostOnReturn, PathReport, SilentNode,
@@ -38,6 +38,9 @@ pub(super) struct ChainUpdate {
     /// How its path is carried between hosts from now on.
     #[serde(default)]
     pub(super) encapsulation: Option<Encapsulation>,
+    /// What is inside from now on, where the encapsulation has a choice.
+    #[serde(default)]
+    pub(super) payload: Option<Payload>,
     /// When the controller is asked for its flows from now on.
     #[serde(default)]
     pub(super) setup: Option<Setup>,
@@ -48,6 +51,19 @@ pub(super) struct ChainUpdate {
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<Telemetry>)]
     pub(super) telemetry: Option<Option<Telemetry>>,
+}
+
+impl ChainUpdate {
+    /// What carries a chain from now on, which this carries.
+    fn carrier(&self, now: Encapsulation) -> Result<Encapsulation, Problem> {
+        let Some(payload) = self.payload else { return Ok(self.encapsulation.unwrap_or(now)) };
+        let named = self.encapsulation.unwrap_or(match now {
+            // What is inside now says nothing against what is to be.
+            Encapsulation::Srv6Ethernet => Encapsulation::Srv6,
+            other => other,
+        });
+        named.with_payload(payload).map_err(|why| Problem::bad_body(&why))
+    }
 }
 
 pub(super) async fn list(view: &View) -> Result<Response, Problem> {
@@ -225,7 +241,7 @@ pub(super) async fn patch(view: &View) -> Result<Response, Problem> {
 
 /// A chain as a change makes it; what its functions and slices do not go with is refused by the plan.
 fn changed(intent: &IndexedIntent, chain: Chain, change: ChainUpdate) -> Result<Chain, Problem> {
-    let encapsulation = change.encapsulation.unwrap_or(chain.encapsulation);
+    let encapsulation = change.carrier(chain.encapsulation)?;
     let is_moved = encapsulation != chain.encapsulation;
     // All chains of a graph are carried alike.
     let graph = intent.index().graphs_of_chain(chain.id).next();
@@ -257,11 +273,15 @@ fn changed(intent: &IndexedIntent, chain: Chain, change: ChainUpdate) -> Result<
 
 fn check_change(change: &ChainUpdate) -> Result<(), Problem> {
     match change {
-        ChainUpdate { encapsulation: None, setup: None, context: None, telemetry: None } => {
-            Err(Problem::bad_body(
-                "it changes nothing; give 'encapsulation', 'setup', 'context' or 'telemetry'",
-            ))
-        }
+        ChainUpdate {
+            encapsulation: None,
+            payload: None,
+            setup: None,
+            context: None,
+            telemetry: None,
+        } => Err(Problem::bad_body(
+            "it changes nothing; give 'encapsulation', 'payload', 'setup', 'context' or 'telemetry'",
+        )),
         ChainUpdate { context, .. } => check_context(context.as_deref().unwrap_or_default()),
     }
 }

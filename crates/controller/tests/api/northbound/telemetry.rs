@@ -107,6 +107,33 @@ fn what_says_nothing_or_has_no_room_is_refused_by_name_and_changes_nothing() {
 }
 
 #[test]
+fn what_is_inside_is_chosen_by_a_word_of_its_own() {
+    let data = tempfile::tempdir().unwrap();
+    let house = segmented(data.path());
+    let carrier = || house.controller.get("/v1/chains/web")["encapsulation"].clone();
+    for (body, carried) in [
+        (json!({"encapsulation": "srv6", "payload": "ip"}), "srv6"),
+        (json!({"payload": "ethernet"}), "srv6/ethernet"),
+        (json!({"payload": "ip"}), "srv6"),
+        (json!({"encapsulation": "srv6", "payload": "ethernet"}), "srv6/ethernet"),
+        (json!({"encapsulation": "srv6"}), "srv6"),
+    ] {
+        let (status, report) = change(&house.controller, "web", &body);
+        assert_eq!((status, &carrier()), (200, &json!(carried)), "{body}: {report}");
+    }
+    for (body, words) in [
+        (json!({"payload": "frames"}), ["`frames`", "`ethernet`"]),
+        (json!({"encapsulation": "srv6/ethernet", "payload": "ip"}), ["carries frames", "'srv6'"]),
+        (json!({"encapsulation": "nsh", "payload": "ip"}), ["'payload' goes with", "nsh"]),
+    ] {
+        let (status, problem) = change(&house.controller, "web", &body);
+        let detail = problem["detail"].as_str().unwrap_or_default();
+        assert!(status == 400 && words.iter().all(|word| detail.contains(word)), "{problem}");
+    }
+    assert_eq!(carrier(), json!("srv6"), "nothing is half applied");
+}
+
+#[test]
 fn numbers_of_nodes_are_told_and_kept_by_the_next_controller() {
     let data = tempfile::tempdir().unwrap();
     let house = segmented(data.path());
