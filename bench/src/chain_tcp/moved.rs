@@ -1,6 +1,6 @@
 //! TCP through chains of one to six functions over one encapsulation, beside the same chains over NSH: one lab, whose
-//! chains are moved from one to the other and back, the kernel path on; and, if asked for, beside the kernel alone, whose
-//! own segment routing leads through the same functions.
+//! chains are moved from one to the other and back, the kernel path on; and, if asked for, beside the kernel alone,
+//! whose own segment routing leads through the same functions.
 
 use super::chains::LENGTHS;
 use super::routing::{self, Between};

@@ -28,7 +28,10 @@ pub(super) enum Between {
 enum Came {
     By(Plug),
     /// In a header that ends at this segment.
-    To { segment: String, next_hop: String },
+    To {
+        segment: String,
+        next_hop: String,
+    },
 }
 
 /// Makes the bed of one chain, whose tenants have this MTU.
@@ -205,12 +208,7 @@ impl Routing {
     }
 
     /// What came to a host goes on to a segment of another's.
-    fn segment(
-        &mut self,
-        from: Node,
-        host: u8,
-        came: Option<&Came>,
-    ) -> Result<Came, Unavailable> {
+    fn segment(&mut self, from: Node, host: u8, came: Option<&Came>) -> Result<Came, Unavailable> {
         let missing = || Unavailable::new("segments", "a host of the way has nothing before it");
         let Some(Came::By(plug)) = came else { return Err(missing()) };
         let data = match from {

@@ -67,16 +67,6 @@ pub enum Encapsulation {
     Dummy,
 }
 
-/// What is inside packets of segments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Payload {
-    /// IP packets, whose frames are made anew.
-    Ip,
-    /// Whole frames.
-    Ethernet,
-}
-
 /// What an encapsulation can do.
 #[derive(Debug)]
 pub struct Capabilities {
@@ -387,21 +377,6 @@ impl Encapsulation {
         matches!(self, Self::Srv6 | Self::Srv6Ethernet)
     }
 
-    /// The one that is meant by this name beside what is to be inside.
-    ///
-    /// # Errors
-    /// The name says what is inside already, and something else, or nothing else than frames ever is: what to do.
-    pub fn with_payload(self, payload: Payload) -> Result<Self, String> {
-        match (self, payload) {
-            (Self::Srv6, Payload::Ip) => Ok(self),
-            (Self::Srv6 | Self::Srv6Ethernet, Payload::Ethernet) => Ok(Self::Srv6Ethernet),
-            (Self::Srv6Ethernet, Payload::Ip) => {
-                Err("'srv6/ethernet' carries frames; give 'encapsulation': 'srv6' with 'payload': 'ip'".into())
-            }
-            _ => Err(format!("'payload' goes with 'encapsulation': 'srv6', and {} has no choice; leave it out", self.name())),
-        }
-    }
-
     /// Have its headers a tag, by the key of the domain?
     #[must_use]
     pub const fn is_tagged(self) -> bool {
@@ -553,23 +528,6 @@ impl Encapsulation {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_inside_is_chosen_where_there_is_a_choice_and_said_once() {
-        use Encapsulation::{Nsh, SourceRouteNative, Srv6, Srv6Ethernet};
-        use Payload::{Ethernet, Ip};
-        for (named, inside, meant) in [
-            (Srv6, Ip, Srv6),
-            (Srv6, Ethernet, Srv6Ethernet),
-            (Srv6Ethernet, Ethernet, Srv6Ethernet),
-        ] {
-            assert_eq!(named.with_payload(inside), Ok(meant));
-        }
-        for (named, inside) in [(Srv6Ethernet, Ip), (Nsh, Ethernet), (SourceRouteNative, Ip)] {
-            let refused = named.with_payload(inside).unwrap_err();
-            assert!(refused.contains(named.name()) && refused.contains("'payload'"), "{refused}");
-        }
-    }
 
     #[test]
     fn no_identifier_of_a_slice_is_in_two_pools_or_that_of_a_chain() {

@@ -29,6 +29,7 @@ pub mod losses;
 mod merging;
 pub mod openflow;
 pub mod parallelism;
+mod payload;
 mod place;
 pub mod placement;
 pub mod preview;

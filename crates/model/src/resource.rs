@@ -3,11 +3,12 @@
 
 pub use crate::attachment::{Attachment, InterfaceRef, NamespaceRef};
 use crate::classifier::FieldMatch;
-pub use crate::encapsulation::{Capabilities, Encapsulation, Payload};
+pub use crate::encapsulation::{Capabilities, Encapsulation};
 use crate::id::{
     ChainId, FunctionId, GraphId, InstanceId, NetworkId, NodeName, PortId, ProjectId, RuleId,
     SubnetId,
 };
+pub use crate::payload::Payload;
 use crate::setup::Setup;
 use crate::telemetry::Telemetry;
 pub use crate::template::{FunctionTemplate, Runs};

@@ -55,7 +55,10 @@ pub(super) fn set_up(
     if setup.is_none() && telemetry.is_none() {
         return Ok(chain);
     }
-    client.change_chain(&id_of(&chain), &ChainChange { setup, telemetry, ..ChainChange::default() })?;
+    client.change_chain(
+        &id_of(&chain),
+        &ChainChange { setup, telemetry, ..ChainChange::default() },
+    )?;
     client.show(Kind::PortChain, &id_of(&chain))
 }
 

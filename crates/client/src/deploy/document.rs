@@ -14,11 +14,7 @@ use std::fmt;
 
 /// A chain as a file declares it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(
-    remote = "Self",
-    deny_unknown_fields,
-    expecting = "a chain with 'source' and 'through'"
-)]
+#[serde(remote = "Self", deny_unknown_fields, expecting = "a chain with 'source' and 'through'")]
 pub struct ChainDocument {
     /// Name of the chain; without one, `source-destination`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,7 +61,9 @@ impl<'de> Deserialize<'de> for ChainDocument {
         let mut read = Self::deserialize(from)?;
         if let Some(payload) = read.payload.take() {
             let named = read.encapsulation.ok_or_else(|| {
-                D::Error::custom("'payload' goes with 'encapsulation': add it, or leave 'payload' out")
+                D::Error::custom(
+                    "'payload' goes with 'encapsulation': add it, or leave 'payload' out",
+                )
             })?;
             let meant = named.with_payload(payload).map_err(D::Error::custom)?;
             read.encapsulation = Some(meant);

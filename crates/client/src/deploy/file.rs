@@ -245,7 +245,9 @@ fn read<T: DeserializeOwned>(text: &str, form: &Value) -> Result<T, DocumentErro
         let problem = error.into_inner().to_string();
         if key == "." {
             return match form.get("source").and_then(|_| chain_of(form, "")) {
-                Some(name) => DocumentError::Misplaced { place: format!("chain '{name}'"), problem },
+                Some(name) => {
+                    DocumentError::Misplaced { place: format!("chain '{name}'"), problem }
+                }
                 None => unreadable(problem),
             };
         }
@@ -403,11 +405,14 @@ graphs:
 
     #[test]
     fn what_is_inside_is_one_with_the_encapsulation() {
-        let text = "{name: web, source: S, through: [a], encapsulation: srv6, payload: ethernet}";
+        let text = "name: web\nsource: S\nthrough: [a]\nencapsulation: srv6\npayload: ethernet";
         let read = Document::parse(text).unwrap();
         assert_eq!(read.chains[0].encapsulation, Some(Encapsulation::Srv6Ethernet));
         let written = serde_json::to_value(&read.chains[0]).unwrap();
-        assert_eq!((&written["encapsulation"], written.get("payload")), (&"srv6/ethernet".into(), None));
+        assert_eq!(
+            (&written["encapsulation"], written.get("payload")),
+            (&"srv6/ethernet".into(), None)
+        );
     }
 
     #[test]

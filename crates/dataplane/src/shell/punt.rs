@@ -153,7 +153,7 @@ fn take_outer(buffer: &mut Buffer) -> Option<Origin> {
     trim_front(buffer, outer.payload).then_some(Origin::Tunnel { kind, source })
 }
 
-/// Counts a packet of segments whose headers lie, which comes to a socket as it is where no kernel path stands before it.
+/// Counts a packet of segments whose headers lie, which comes to a socket where no kernel path stands before it.
 fn note_lying(engine: &mut Engine, buffer: &Buffer) {
     if ethernet::outer_type(buffer.bytes()) == Some(EtherType::IPV6) {
         let bytes = buffer.len().saturating_sub(ethernet::HEADER_BYTES) as u64;

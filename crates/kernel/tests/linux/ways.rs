@@ -190,7 +190,9 @@ async fn the_size_that_a_router_further_on_takes_is_told_once_it_has_said_so() {
     assert_eq!(before.mtu, 1_500);
     let sender = a.udp("fd00:1::1", 0);
     let began = Instant::now();
-    while a.links.way_to(to).await.unwrap() != Some(Way { mtu: 1_300, is_plain: false, ..before.clone() }) {
+    while a.links.way_to(to).await.unwrap()
+        != Some(Way { mtu: 1_300, is_plain: false, ..before.clone() })
+    {
         assert!(began.elapsed() < PATIENCE, "never heard of it");
         // Once it is known, the socket refuses.
         let _ = sender.send_to(&[7; 1_400], (to, 9));

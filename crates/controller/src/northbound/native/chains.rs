@@ -57,11 +57,8 @@ impl ChainUpdate {
     /// What carries a chain from now on, which this carries.
     fn carrier(&self, now: Encapsulation) -> Result<Encapsulation, Problem> {
         let Some(payload) = self.payload else { return Ok(self.encapsulation.unwrap_or(now)) };
-        let named = self.encapsulation.unwrap_or(match now {
-            // What is inside now says nothing against what is to be.
-            Encapsulation::Srv6Ethernet => Encapsulation::Srv6,
-            other => other,
-        });
+        // What is inside now says nothing against what is to be.
+        let named = self.encapsulation.unwrap_or(now.without_payload());
         named.with_payload(payload).map_err(|why| Problem::bad_body(&why))
     }
 }

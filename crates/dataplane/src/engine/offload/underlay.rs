@@ -31,7 +31,8 @@ impl KernelPath {
         self.declined.clear();
         let touched = match (&former, &self.underlay_interface) {
             (Some(former), Some(place)) if former.interface == place.interface => {
-                let gone = |to: Locator| former.locators.contains(&to) && !place.locators.contains(&to);
+                let gone =
+                    |to: Locator| former.locators.contains(&to) && !place.locators.contains(&to);
                 self.flows.which(|flow| flow.segments_to.is_some_and(gone))
             }
             _ => self.flows.which(|flow| flow.origin.is_none() || flow.leaves_node),
