@@ -12,7 +12,7 @@ const PORTS: usize = 10;
 const PACKETS: u32 = 3;
 
 /// What was sent to other nodes of a vector of packets: is it a row, and is it followed?
-fn sent(
+pub(crate) fn sent(
     twin: &mut Twin,
     specs: &[Spec],
     arrived: fn(Origin, catena_io::Buffer) -> Packet,
@@ -41,7 +41,7 @@ fn sent(
     sent
 }
 
-fn row(spec: &Spec) -> Vec<Spec> {
+pub(crate) fn row(spec: &Spec) -> Vec<Spec> {
     let numbered = |sequence| Spec { sequence, ..spec.clone() };
     (0..PACKETS).map(numbered).collect()
 }

@@ -32,3 +32,4 @@ mod streets;
 mod transit;
 mod twin;
 mod watch;
+mod ways;

@@ -36,7 +36,7 @@ const REHEARSED_BYTES_MIN: usize = 54;
 const REHEARSED_IPV4_BYTES_MIN: usize = 34;
 const PUNT_INTERFACE: u32 = 1;
 const FIRST_INTERFACE: u32 = 2;
-const UNDERLAY_INTERFACE: u32 = 1;
+pub(crate) const UNDERLAY_INTERFACE: u32 = 1;
 /// Frames that one packet may give rise to, one after the other.
 const STEPS_MAX: usize = 64;
 

@@ -302,3 +302,61 @@ fn memory_keys(flow: &Flow) -> Vec<Key> {
     let into = flow.into.iter().flat_map(|into| into.keys.iter().copied());
     into.chain(flow.back).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catena_wire::scalar::IpProtocol;
+    use std::net::IpAddr;
+
+    fn known(user: u64) -> Key {
+        let any = IpAddr::from([10, 0, 0, 1]);
+        let flow = catena_wire::flow::FlowKey {
+            source: any,
+            destination: any,
+            protocol: IpProtocol::TCP,
+            source_port: 1,
+            destination_port: 2,
+        };
+        Key { egress: 1, network: 100, flow, user }
+    }
+
+    fn flow(back: Option<Key>, came: Option<Arrival>) -> Flow {
+        Flow {
+            holder: Holder::Path(PathId(1)),
+            origin: None,
+            exits: Vec::new(),
+            leaves_node: true,
+            segments_to: None,
+            dependencies: Vec::new(),
+            account: 0,
+            into: None,
+            back,
+            came,
+            classified: None,
+            forwarded: None,
+            passed: 0,
+            seen_ns: 0,
+            installed_ns: 0,
+        }
+    }
+
+    #[test]
+    fn what_came_back_by_another_mark_than_goes_in_now_is_found() {
+        let mut flows = Flows::default();
+        let key = |door| FlowKey { door, ..FlowKey::default() };
+        let tunnel = Some(Arrival::Tunnel);
+        for (door, back, came) in [
+            (1, Some(known(1)), tunnel),
+            (2, Some(known(2)), tunnel),
+            (3, Some(known(1)), None),
+            (4, None, tunnel),
+        ] {
+            flows.add(key(door), flow(back, came));
+        }
+        let of = |by| flows.back_from(&[known(1)], by);
+        assert_eq!(of(Some(Arrival::Segments)), [key(1), key(3)]);
+        assert_eq!(of(tunnel), [key(3)]);
+        assert_eq!(of(None), [key(1)]);
+    }
+}
