@@ -177,7 +177,10 @@ fn what_cannot_go_with_an_encapsulation_is_named_with_what_to_do_and_nothing_mov
                 "plain",
                 json!({}),
                 400,
-                ["it changes nothing", "'encapsulation', 'setup', 'context' or 'telemetry'"],
+                [
+                    "it changes nothing",
+                    "'encapsulation', 'payload', 'setup', 'context' or 'telemetry'",
+                ],
             ),
             ("plain", json!({"encapsulation": null}), 400, ["it changes nothing", "'context'"]),
             (
