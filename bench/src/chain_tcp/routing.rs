@@ -128,7 +128,7 @@ impl Routing {
         self.wires.ip(data.node, &["addr", "add", &whole, "dev", device, "nodad"])?;
         self.wires.ip(data.node, &["sr", "tunsrc", "set", &address])?;
         for other in (1..=HOSTS).filter(|other| *other != host) {
-            let (locator, via) = (format!("{}:/48", locator(other)), underlay6_address(other));
+            let (locator, via) = (format!("{}::/48", locator(other)), underlay6_address(other));
             self.wires
                 .ip(data.node, &["-6", "route", "add", &locator, "via", &via, "dev", device])?;
         }
