@@ -236,17 +236,20 @@ impl Routing {
         let data = self.data.get(&host).map_or("", |data| data.device.as_str());
         let end = ["-6", "route", "add", segment, "encap", "seg6local", "action", "End.DX4"];
         self.wires.ip(near.node, &[&end[..], &["nh4", next_hop, "dev", data]].concat())?;
-        let device = &near.device;
-        self.wires.ip(near.node, &["route", "add", next_hop, "dev", device])?;
-        let entry = ["neigh", "replace", next_hop, "lladdr", &far.mac, "dev", device];
-        self.wires.ip(near.node, &[&entry[..], &["nud", "permanent"]].concat()).map(drop)
+        // Without a gateway the kernel would ask for the packet's own destination.
+        self.gateway(&[next_hop], near, far)
     }
 
     /// Everything in this table leaves by `near` to `far`.
     fn next_hop(&self, near: &Plug, far: &Plug, table: &str) -> Result<(), Unavailable> {
+        self.gateway(&["table", table, "default"], near, far)
+    }
+
+    /// The route to this leads by `near` to `far`.
+    fn gateway(&self, to: &[&str], near: &Plug, far: &Plug) -> Result<(), Unavailable> {
         let device = &near.device;
-        let route = ["route", "replace", "default", "via", NEXT_HOP, "dev", device, "onlink"];
-        self.wires.ip(near.node, &[&route[..], &["table", table]].concat())?;
+        let via = ["via", NEXT_HOP, "dev", device, "onlink"];
+        self.wires.ip(near.node, &[&["route", "replace"], to, &via].concat())?;
         let entry = ["neigh", "replace", NEXT_HOP, "lladdr", &far.mac, "dev", device];
         self.wires.ip(near.node, &[&entry[..], &["nud", "permanent"]].concat()).map(drop)
     }
