@@ -65,9 +65,10 @@ const ABOUT: &str = "`…_extra_ns`: a header of four segments by the format alo
     by the fast path, in a push beside NSH, which takes it too; `slow` is without it, and `int` with telemetry, of \
     which no packet takes it, both beside `srv6`. With telemetry, each header is kept while the function has its \
     packet, packets are told apart by their digests, and a clock is read for each.\n\n\
-    `encaps_int` and `end_dt_int` lie close to their goal, on either side of it from run to run. Three ways \
-    made the latter so: a record written without a copy between, the TLV at the front found without a search, \
-    and a tag that is read where it is asked for.\n\n\
+    `…_extra_ns` lie close to their goals, on either side of them from run to run as this machine is faster or \
+    slower, by a factor of two; `push_srv6_ns` tells how fast it was. Three ways made `end_dt_int` so: a record \
+    written without a copy between, the TLV at the front found without a search, and a tag that is read where it \
+    is asked for.\n\n\
     `tcp_…`: one TCP stream through one to six \
     functions of `labs/bench-srv6-tcp.yaml`, on four hosts of this machine, over segments beside NSH, by the \
     kernel path, in turns: the chain is moved from one to the other and back. `tcp_…_vs_kernel`: beside the \
