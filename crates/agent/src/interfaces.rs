@@ -107,8 +107,7 @@ pub(crate) struct Interfaces {
     wants_fast_path: bool,
     role: NodeRole,
     underlay: Underlay,
-    /// By which interfaces the locators of other nodes are reached.
-    /// None: nobody has looked yet.
+    /// By which interfaces the locators of other nodes are reached; none: nobody has looked yet.
     ways: watch::Sender<Option<WaysToLocators>>,
 }
 

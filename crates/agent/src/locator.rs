@@ -44,9 +44,11 @@ pub(crate) async fn keep(
                 Some(own) => ways_to(&node, own, &links).await,
                 None => (Some(WaysToLocators::new()), None),
             };
-            // Those that were found before are better than none: nobody has said that they are gone.
+            // Where nobody can look, those that were found before are not gone for it; and where none were, what goes
+            // by tunnels waits for no route of segments.
             ways.send_if_modified(|told| {
-                found.is_some() && std::mem::replace(told, found.clone()) != found
+                let found = found.or_else(|| told.clone()).or_else(|| Some(WaysToLocators::new()));
+                std::mem::replace(told, found.clone()) != found
             });
             tell(&mut told[1], trouble);
         }

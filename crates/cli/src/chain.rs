@@ -154,7 +154,7 @@ fn encapsulations() -> impl TypedValueParser<Value = Encapsulation> {
 
 fn payload(text: &str) -> Result<Payload, String> {
     let read = serde_json::from_value(serde_json::Value::from(text));
-    read.map_err(|_| "it is 'ip' or 'ethernet'".into())
+    read.map_err(|_| "use 'ip' or 'ethernet'".into())
 }
 
 /// The names of set-ups, and what they stand for.
