@@ -6,7 +6,7 @@ use crate::command_line::metrics;
 use crate::deaths::document;
 use crate::house::{House, in_own_house_with};
 use crate::patience::wait_for;
-use crate::traffic::{Family, Receiver, Sender, address};
+use crate::traffic::{Family, address, roomy_socket, send_and_count};
 use catena_model::export::ExportCounters;
 use catena_wire::int_report::{Report, ReportGroup, ReportMetadata};
 use catena_wire::ipfix::Message;
@@ -14,7 +14,6 @@ use catena_wire::srv6_int::{Hop, IntView, Tail};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
 
 const PORT: u16 = 5_032;
 const PACKETS: u32 = 300;
@@ -27,19 +26,17 @@ fn exports(house: &House) -> BTreeMap<String, Vec<ExportCounters>> {
     nodes.map(|node| (node.node.to_string(), node.exports)).collect()
 }
 
-/// All datagrams that have come.
-fn came(collector: &UdpSocket) -> Vec<Vec<u8>> {
+/// Takes all datagrams that have come since.
+fn take(collector: &UdpSocket, datagrams: &mut Vec<Vec<u8>>) {
     collector.set_nonblocking(true).expect("a socket");
-    let mut datagrams = Vec::new();
     let mut bytes = [0; 2_000];
     while let Ok(length) = collector.recv(&mut bytes) {
         datagrams.push(bytes[..length].to_vec());
     }
-    datagrams
 }
 
-/// The headers that a collector of IPFIX is told, which must have missed none.
-fn by_ipfix(datagrams: &[Vec<u8>]) -> Vec<Vec<u8>> {
+/// The headers that a collector of IPFIX is told, which must have missed none, and how many hops of each.
+fn by_ipfix(datagrams: &[Vec<u8>]) -> (Vec<Vec<u8>>, BTreeMap<u32, u64>) {
     let (mut packets, mut hops, mut records) = (Vec::new(), BTreeMap::<u32, u64>::new(), 0);
     for message in datagrams {
         let message = Message::parse(message).expect("it is IPFIX");
@@ -57,8 +54,7 @@ fn by_ipfix(datagrams: &[Vec<u8>]) -> Vec<Vec<u8>> {
             }
         }
     }
-    assert!(hops.len() == packets.len() && hops.values().all(|hops| *hops == 2), "{hops:?}");
-    packets
+    (packets, hops)
 }
 
 /// The headers that a collector of telemetry reports is told, of which each node at the end says what it wrote itself.
@@ -84,26 +80,33 @@ fn by_reports(datagrams: &[Vec<u8>]) -> Vec<Vec<u8>> {
 fn collectors_are_told_of_each_packet_that_the_controller_hears_of() {
     in_own_house_with("pair6.yaml", &COLLECTORS, |house| {
         let end = house.node("host2");
-        let bind = |place: &str| end.inside(|| UdpSocket::bind(place)).expect("a socket");
-        let [ipfix, reports] = [COLLECTORS[1], COLLECTORS[3]].map(bind);
+        let [ipfix, reports] =
+            [COLLECTORS[1], COLLECTORS[3]].map(|place| roomy_socket(&end, place));
         let mut chain = document("told", PORT, &["v1", "v2"]);
         chain["encapsulation"] = json!("srv6");
         chain["telemetry"] = json!({"mirror": 1});
         let chain = house.deploy(chain);
         let to = SocketAddr::new(address("D", Family::V4), PORT);
-        let receiver = Receiver::new(&house.node("D"), to);
-        Sender::new(&house.node("S"), to).every(Duration::from_millis(1)).send_many(PACKETS);
-        assert_eq!(receiver.stop(PACKETS).len(), PACKETS as usize);
+        send_and_count(&house.node("S"), &house.node("D"), to, PACKETS);
 
         let packets = u64::from(PACKETS);
-        wait_for("all packets to be told of", || {
+        let (mut messages, mut groups) = (Vec::new(), Vec::new());
+        // A datagram that its node has written may not have left it yet.
+        let (by_ipfix, hops, by_reports) = wait_for("all packets to be told of", || {
+            take(&ipfix, &mut messages);
+            take(&reports, &mut groups);
+            let (by_ipfix, hops) = by_ipfix(&messages);
+            let by_reports = by_reports(&groups);
             let told = exports(house).remove("host2").unwrap_or_default();
-            let is_told = |one: &ExportCounters| one.packets == packets && one.sent > 0;
-            let is_told = told.len() == 2 && told.iter().all(is_told);
-            if is_told { Ok(()) } else { Err(format!("{told:?}")) }
+            let came = [&messages, &groups].map(|datagrams| (packets, datagrams.len() as u64));
+            let is_counted = told.iter().map(|one| (one.packets, one.sent)).eq(came);
+            let heard = (by_ipfix.len(), hops.values().sum::<u64>(), by_reports.len());
+            if is_counted && heard == (PACKETS as usize, 2 * packets, PACKETS as usize) {
+                return Ok((by_ipfix, hops, by_reports));
+            }
+            Err(format!("{heard:?} of {told:?}"))
         });
-        let (by_ipfix, by_reports) = (by_ipfix(&came(&ipfix)), by_reports(&came(&reports)));
-        assert_eq!(by_ipfix.len(), PACKETS as usize);
+        assert!(hops.len() == PACKETS as usize && hops.values().all(|hops| *hops == 2), "{hops:?}");
         assert_eq!(by_ipfix, by_reports, "both are told the same");
         let distinct: BTreeSet<_> = by_ipfix.iter().collect();
         assert_eq!(distinct.len(), PACKETS as usize, "each packet has a number of its own");

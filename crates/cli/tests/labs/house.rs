@@ -5,12 +5,13 @@ use crate::account;
 use crate::node::Node;
 use crate::patience::{LIMIT, PAUSE, wait_for};
 use crate::procfs::{self, Process};
+use crate::traffic::BUFFER_BYTES;
 use catena_client::deploy::{ChainDocument, Deployed, Deployment};
 use catena_client::{Client, Kind};
 use catena_kernel::process::spawn_bound;
 use catena_model::status::{ChainReport, ChainState, NodeReport};
 use serde_json::Value;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -51,7 +52,7 @@ pub(crate) fn renamed_lab(file: &str, name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let base = lab_file(file).canonicalize().expect("the lab file");
     let text = format!("extends: {}\nname: {name}\n", base.display());
-    std::fs::write(folder.path().join(LAB), text).expect("a lab file");
+    fs::write(folder.path().join(LAB), text).expect("a lab file");
     folder
 }
 
@@ -125,7 +126,11 @@ impl House {
         let first = procfs::marked(&mark).into_iter().find(|process| process.name == "lab-init");
         let init = first.expect("a lab has a first process").pid;
         let client = Client::new(api, None).expect("a client can be made");
-        Self { name: name.to_owned(), client, mark, init, starter }
+        let house = Self { name: name.to_owned(), client, mark, init, starter };
+        for node in fs::read_dir(house.path("/run/netns")).expect("a lab has nodes").flatten() {
+            house.node(&node.file_name().to_string_lossy()).keep_for_neighbours(BUFFER_BYTES);
+        }
+        house
     }
 
     /// One of its nodes.
@@ -295,8 +300,8 @@ impl House {
     fn tell_logs(&self) {
         const LINES: usize = 15;
         let folder = self.path("/run/catena/log");
-        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let text = fs::read_to_string(entry.path()).unwrap_or_default();
             let lines: Vec<&str> = text.lines().collect();
             println!("--- {}", entry.file_name().to_string_lossy());
             for line in lines.iter().skip(lines.len().saturating_sub(LINES)) {

@@ -3,6 +3,7 @@
 use catena_kernel::namespace::{NetNamespace, run_in};
 use catena_kernel::process::{enter_namespace, spawn_bound};
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -71,6 +72,18 @@ impl Node {
     pub(crate) fn set(&self, key: &str, value: &str) {
         let path = format!("/proc/sys/{key}");
         self.inside(|| fs::write(&path, value)).unwrap_or_else(|error| panic!("{key}: {error}"));
+    }
+
+    /// What its kernel throws away while it asks who a neighbour is must not look like a loss of what is tested.
+    pub(crate) fn keep_for_neighbours(&self, bytes: usize) {
+        let settings = ["ipv4", "ipv6"].map(|family| format!("/proc/sys/net/{family}/neigh"));
+        let keep = || -> io::Result<()> {
+            for interface in settings.iter().flat_map(fs::read_dir).flatten() {
+                fs::write(interface?.path().join("unres_qlen_bytes"), bytes.to_string())?;
+            }
+            Ok(())
+        };
+        self.inside(keep).unwrap_or_else(|error| panic!("{}: {error}", self.name));
     }
 
     /// A counter of the node's own stack, as `/proc/net/snmp` has it.

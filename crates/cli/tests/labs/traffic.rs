@@ -5,7 +5,7 @@ use crate::node::Node;
 use crate::patience::LIMIT;
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
@@ -23,8 +23,8 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// Silence after which no duplicate is expected any more.
 const SILENCE_AFTER_ALL: Duration = Duration::from_millis(150);
 const UNKNOWN: u32 = u32::MAX;
-/// Room of a receiving socket.
-const BUFFER_BYTES: usize = 64 * 1024 * 1024;
+/// Room of what must not lose packets: a receiving socket, a kernel that asks for a neighbour.
+pub(crate) const BUFFER_BYTES: usize = 64 * 1024 * 1024;
 const LOOK: Duration = Duration::from_millis(20);
 /// Smallest and largest payload: the largest fills a tenant packet of 1,400 bytes over IPv6.
 const PAYLOAD_BYTES: std::ops::RangeInclusive<usize> = 18..=1_352;
@@ -171,10 +171,8 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(crate) fn new(at: &Node, address: SocketAddr) -> Self {
-        let socket = at.inside(|| UdpSocket::bind(address)).expect("a free port");
+        let socket = roomy_socket(at, address);
         socket.set_read_timeout(Some(LOOK)).expect("a timeout");
-        // What this process does not read in time must not look like a loss of the network.
-        set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES).expect("a large buffer");
         let expected = Arc::new(AtomicU32::new(UNKNOWN));
         let told = Arc::clone(&expected);
         let thread = std::thread::spawn(move || receive(&socket, &told));
@@ -203,6 +201,13 @@ impl Receiver {
         assert_eq!(came.len() + missing.len(), count as usize);
         missing
     }
+}
+
+/// What this process does not read in time must not look like a loss of the network.
+pub(crate) fn roomy_socket(at: &Node, address: impl ToSocketAddrs + Send) -> UdpSocket {
+    let socket = at.inside(|| UdpSocket::bind(address)).expect("a free port");
+    set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES).expect("a large buffer");
+    socket
 }
 
 fn receive(socket: &UdpSocket, expected: &AtomicU32) -> BTreeMap<u32, u32> {
