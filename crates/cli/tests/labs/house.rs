@@ -128,7 +128,11 @@ impl House {
         let client = Client::new(api, None).expect("a client can be made");
         let house = Self { name: name.to_owned(), client, mark, init, starter };
         for node in fs::read_dir(house.path("/run/netns")).expect("a lab has nodes").flatten() {
-            house.node(&node.file_name().to_string_lossy()).keep_for_neighbours(BUFFER_BYTES);
+            let name = node.file_name().to_string_lossy().into_owned();
+            // What is lost between nodes of ours is to be seen.
+            if !house.path(&format!("/run/catena/node/{name}")).exists() {
+                house.node(&name).keep_for_neighbours(BUFFER_BYTES);
+            }
         }
         house
     }

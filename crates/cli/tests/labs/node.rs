@@ -76,10 +76,11 @@ impl Node {
 
     /// What its kernel throws away while it asks who a neighbour is must not look like a loss of what is tested.
     pub(crate) fn keep_for_neighbours(&self, bytes: usize) {
-        let settings = ["ipv4", "ipv6"].map(|family| format!("/proc/sys/net/{family}/neigh"));
         let keep = || -> io::Result<()> {
-            for interface in settings.iter().flat_map(fs::read_dir).flatten() {
-                fs::write(interface?.path().join("unres_qlen_bytes"), bytes.to_string())?;
+            for family in ["ipv4", "ipv6"] {
+                for interface in fs::read_dir(format!("/proc/sys/net/{family}/neigh"))? {
+                    fs::write(interface?.path().join("unres_qlen_bytes"), bytes.to_string())?;
+                }
             }
             Ok(())
         };
