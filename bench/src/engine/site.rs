@@ -251,6 +251,7 @@ fn entry(number: usize, hop: Hop, node: &NodeName, spoken: Encapsulation) -> Hop
         balance: Balance::Flow,
         rewrites: None,
         keeps_mac: false,
+        via: Vec::new(),
         instances: vec![InstanceEntry {
             id: InstanceId(Uuid::from_u128(0x3000 + number as u128)),
             name: format!("instance{number}"),

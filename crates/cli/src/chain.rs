@@ -20,6 +20,8 @@ use catena_model::status::{ChainReport, ChainState, ChainSummary};
 use catena_model::telemetry::Telemetry;
 use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 
 #[derive(Subcommand)]
@@ -53,6 +55,10 @@ pub(crate) enum ChainCommand {
         /// What nodes write of its packets from now on, as in documents (`{}` is all there is), or `none`.
         #[arg(long, group = "change", value_parser = telemetry)]
         telemetry: Option<Wish>,
+        /// Segments of others that its packets visit from now on, by the function that they lead to, as in documents
+        /// (`{dpi: ["fc00:0:99::e"]}`), or `none`.
+        #[arg(long, group = "change", value_parser = via)]
+        via: Option<Via>,
         /// How it is printed.
         #[arg(short, long, value_enum, default_value = "table")]
         output: Format,
@@ -122,9 +128,10 @@ pub(crate) fn run(connection: &Connection, command: ChainCommand) -> Result<(), 
     let client = connection.client()?;
     match command {
         ChainCommand::Deploy { file, repeat, output } => deploy(&client, &file, repeat, output),
-        ChainCommand::Update { name, encapsulation, payload, setup, telemetry, output } => {
+        ChainCommand::Update { name, encapsulation, payload, setup, telemetry, via, output } => {
             let telemetry = telemetry.map(|Wish(telemetry)| telemetry);
-            let change = ChainChange { encapsulation, payload, setup, telemetry };
+            let via = via.map(|Via(via)| via);
+            let change = ChainChange { encapsulation, payload, setup, telemetry, via };
             say_changed(&client.change_chain(&name, &change)?, output)
         }
         ChainCommand::Undeploy { file } => undeploy(&client, &file),
@@ -174,6 +181,17 @@ fn telemetry(text: &str) -> Result<Wish, String> {
             let read = serde_norway::from_str(text).map_err(|error| error.to_string());
             read.map(|telemetry| Wish(Some(telemetry)))
         }
+    }
+}
+
+/// The segments that packets of a chain are to visit, by function.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Via(BTreeMap<String, Vec<Ipv6Addr>>);
+
+fn via(text: &str) -> Result<Via, String> {
+    match text {
+        "none" => Ok(Via(BTreeMap::new())),
+        _ => serde_norway::from_str(text).map(Via).map_err(|error| error.to_string()),
     }
 }
 

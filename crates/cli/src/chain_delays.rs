@@ -18,6 +18,8 @@ const MEASURED_COLUMNS: [&str; 11] =
     ["function", "node", "path", "hop", "time", "source", "p50", "p95", "p99", "samples", "seen"];
 /// In place of a number that nobody told.
 const UNTOLD: &str = "–";
+/// In place of functions where nobody writes of packets.
+const NO_TELEMETRY: &str = "no telemetry";
 const SECONDS_PER_NS: f64 = 1e-9;
 
 pub(crate) fn show(client: &Client, name: &str, output: Format) -> Result<(), Failure> {
@@ -131,6 +133,7 @@ fn figures(path: &PathDelays) -> Option<Table> {
             let who = [format!("hop {}", hop.hop), node.to_owned(), functions];
             rows.extend(visit.delays.iter().map(|delay| row(who.clone(), delay)));
         }
+        rows.extend((hop.visits.is_empty() && hop.silent > 0).then(|| silent(hop)));
         let way = [format!("hop {} to next", hop.hop), String::new(), String::new()];
         rows.extend(hop.leg.iter().map(|delay| row(way.clone(), delay)));
     }
@@ -140,6 +143,13 @@ fn figures(path: &PathDelays) -> Option<Table> {
     let has_any = !rows.is_empty();
     rows.into_iter().for_each(|row| shown.add_row(row));
     has_any.then_some(shown)
+}
+
+/// A hop of somebody else's, such as a plain router.
+fn silent(hop: &HopDelays) -> Vec<String> {
+    let who = [format!("hop {}", hop.hop), UNTOLD.to_owned(), NO_TELEMETRY.to_owned()];
+    let numbers = [""].into_iter().chain([UNTOLD; 3]).map(str::to_owned);
+    who.into_iter().chain(numbers).chain([hop.silent.to_string()]).collect()
 }
 
 fn row(who: [String; 3], delay: &DelayFigure) -> Vec<String> {

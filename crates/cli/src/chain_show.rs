@@ -106,6 +106,10 @@ fn people(
     if let Some(telemetry) = &report.telemetry {
         say!("telemetry {telemetry}");
     }
+    for (function, segments) in &report.via {
+        let segments: Vec<String> = segments.iter().map(ToString::to_string).collect();
+        say!("to {function} via {}", segments.join(", "));
+    }
     for line in remarks(report) {
         say!("{line}");
     }

@@ -22,7 +22,9 @@ use catena_model::status::{
 use catena_model::telemetry::Telemetry;
 use reqwest::Method;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::net::Ipv6Addr;
 use std::ops::ControlFlow;
 
 /// What is to be changed of a chain; what is not given stays.
@@ -36,6 +38,8 @@ pub struct ChainChange {
     pub setup: Option<Setup>,
     /// What its packets take along from now on; none within: nothing.
     pub telemetry: Option<Option<Telemetry>>,
+    /// The segments of others that its packets visit from now on, by the function that they lead to.
+    pub via: Option<BTreeMap<String, Vec<Ipv6Addr>>>,
 }
 
 impl Client {
@@ -215,7 +219,7 @@ impl Client {
         chain: &str,
         change: &ChainChange,
     ) -> Result<ChainReport, ClientError> {
-        let ChainChange { encapsulation, payload, setup, telemetry } = change;
+        let ChainChange { encapsulation, payload, setup, telemetry, via } = change;
         let mut body = json!({"encapsulation": encapsulation, "setup": setup});
         // Controllers of before know none.
         if let Some(payload) = payload {
@@ -223,6 +227,9 @@ impl Client {
         }
         if let Some(telemetry) = telemetry {
             body["telemetry"] = json!(telemetry);
+        }
+        if let Some(via) = via {
+            body["via"] = json!(via);
         }
         self.patch(&format!("/v1/chains/{}", escape(chain)), &body)
     }

@@ -9,6 +9,8 @@ use utoipa::ToSchema;
 
 /// Nodes of before this version of the protocol know no locators.
 pub const LOCATORS_SINCE_PROTOCOL: u32 = 17;
+/// Nodes of before this version of the protocol lead packets over no segments of others.
+pub const VIA_SINCE_PROTOCOL: u32 = 19;
 
 /// The node's own address on the data network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,7 +12,9 @@ use crate::id::{
     BlueprintNumber, ChainId, FunctionId, InstanceId, NetworkId, NodeName, PathId, PortId, RuleId,
     SliceId,
 };
-pub use crate::place::{LOCATORS_SINCE_PROTOCOL, Locator, LocatorEntry, SegmentPlace, Underlay};
+pub use crate::place::{
+    LOCATORS_SINCE_PROTOCOL, Locator, LocatorEntry, SegmentPlace, Underlay, VIA_SINCE_PROTOCOL,
+};
 use crate::resource::{
     ContextHeader, Encapsulation, FailurePolicy, FlowField, IpFamily, Transport, TuplePattern,
 };
@@ -28,7 +30,7 @@ use catena_wire::scalar::{MacAddr, PortRange, Qfi, TeidRange, TunnelId, VlanId, 
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use utoipa::ToSchema;
 
 /// The MAC with which the data plane answers ARP and neighbour discovery at a function's port for
@@ -408,6 +410,9 @@ pub struct HopEntry {
     /// MAC of its network ([`NETWORK_MAC_PREFIX`]), by which it is known again.
     #[serde(default)]
     pub keeps_mac: bool,
+    /// Segments of others that packets from another node visit on their way here, in this order.
+    #[serde(default)]
+    pub via: Vec<Ipv6Addr>,
     /// Its instances; the choice among them is a function of the packet and this list alone, hence
     /// the same on every node.
     pub instances: Vec<InstanceEntry>,

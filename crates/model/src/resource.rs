@@ -17,7 +17,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use utoipa::ToSchema;
 
 /// What every resource has: who owns it and what people call it.
@@ -460,6 +460,10 @@ pub struct Chain {
     /// What its packets take along; none: nothing is written of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<Telemetry>,
+    /// Segments of others, plain routers among them, that packets visit on their way to a function, in this order; the
+    /// way back takes none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub via: BTreeMap<FunctionId, Vec<Ipv6Addr>>,
     /// Small number for the border (`chain_id`), unique in the deployment; never the path id.
     pub number: u32,
 }

@@ -16,6 +16,7 @@ use crate::topology::{CableEnd, NodeRole};
 pub use functions::{AlertReport, Condition, FunctionAlert, FunctionReport};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 use utoipa::ToSchema;
 
 /// Whether a chain carries traffic.
@@ -231,6 +232,11 @@ pub struct ChainReport {
     /// What its packets take along; none: nothing is written of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<Telemetry>,
+    /// Segments of others that its packets visit on their way to a function, by the function's name; told to operators
+    /// alone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, Vec<String>>)]
+    pub via: BTreeMap<String, Vec<Ipv6Addr>>,
     /// Its paths that nodes know: both directions of a symmetric chain, and what is on its way or
     /// former.
     #[serde(default)]

@@ -16,6 +16,7 @@ use crate::error::PlanError;
 use crate::graph::Graphs;
 use crate::intent::Intent;
 use crate::ledger::Direction;
+use crate::via;
 use catena_model::id::{FunctionId, InstanceId, PortId};
 use catena_model::limits::{CHAIN_FUNCTIONS_MAX, FUNCTION_INSTANCES_MAX};
 use catena_model::resource::{Chain, Encapsulation, FlowField, Instance, ServiceFunction};
@@ -46,6 +47,7 @@ fn check_alone<'i>(
     }
     check_kept(intent, chain)?;
     check_records(chain)?;
+    via::check(intent, chain)?;
     bundled::check_directions(intent, chain)?;
     bundled::check_crossings(intent, graphs, chain)?;
     check_routes(intent, graphs, chain)?;

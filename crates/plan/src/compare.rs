@@ -30,7 +30,7 @@ pub fn compare(
 ) -> Vec<Comparison> {
     let one = |encapsulation: &Encapsulation| {
         let mut then = intent.clone();
-        then.put(without_records(chain.clone().moved_to(*encapsulation)));
+        then.put(as_carried(chain.clone().moved_to(*encapsulation)));
         if let Err(refusal) = then.check() {
             return refused(*encapsulation, refusal.to_string());
         }
@@ -53,10 +53,12 @@ pub fn compare(
     among.iter().map(one).collect()
 }
 
-/// What has no room for telemetry is compared as it would carry the chain: without.
-fn without_records(chain: Chain) -> Chain {
+/// What has no room for telemetry, or leads over no segments, is compared as it would carry the chain: without.
+fn as_carried(chain: Chain) -> Chain {
     let has_room = chain.encapsulation.capabilities().takes_records;
-    Chain { telemetry: chain.telemetry.clone().filter(|_| has_room), ..chain }
+    let telemetry = chain.telemetry.filter(|_| has_room);
+    let via = if chain.encapsulation.is_segmented() { chain.via } else { BTreeMap::new() };
+    Chain { telemetry, via, ..chain }
 }
 
 fn refused(encapsulation: Encapsulation, why: String) -> Comparison {

@@ -29,6 +29,29 @@ pub enum PlanError {
         /// What has room.
         takers: String,
     },
+    /// Nothing leads its packets over segments.
+    #[error(
+        "chain '{chain}' visits segments on its way ('via'), over which {carried} leads no packets; take them away \
+         first ('via': {{}}), or carry it by one of {takers}"
+    )]
+    NoWayOverSegments {
+        /// The chain.
+        chain: String,
+        /// What carries it.
+        carried: &'static str,
+        /// What leads over segments.
+        takers: String,
+    },
+    /// Packets cannot visit these segments on their way to a function.
+    #[error("chain '{chain}' visits segments on its way to '{function}' ('via'), and {fault}")]
+    BadVia {
+        /// The chain.
+        chain: String,
+        /// The function.
+        function: String,
+        /// What does not fit, and what to do.
+        fault: String,
+    },
     /// A function sees half of what it must see.
     #[error(
         "function '{function}' understands a connection by both of its directions, and chain '{chain}' leads one of \

@@ -3,7 +3,9 @@
 use crate::cables::ToldLinks;
 use catena_model::capacity::Capacity;
 use catena_model::id::{InstanceId, PortId};
-use catena_model::program::{LOCATORS_SINCE_PROTOCOL, LocatorEntry, SegmentPlace, Underlay};
+use catena_model::program::{
+    LOCATORS_SINCE_PROTOCOL, LocatorEntry, SegmentPlace, Underlay, VIA_SINCE_PROTOCOL,
+};
 use catena_model::source_route::{
     EDGES_SINCE_PROTOCOL, GIVES_SINCE_PROTOCOL, PASSES_SINCE_PROTOCOL, RESTS_SINCE_PROTOCOL,
 };
@@ -100,6 +102,11 @@ impl NodeFacts {
     /// Does the node know where segments lead?
     pub(crate) const fn knows_locators(&self) -> bool {
         self.protocol >= LOCATORS_SINCE_PROTOCOL
+    }
+
+    /// Does the node lead packets over segments of others?
+    pub(crate) const fn knows_via(&self) -> bool {
+        self.protocol >= VIA_SINCE_PROTOCOL
     }
 
     /// Does the node write of packets, and carry on what others wrote?

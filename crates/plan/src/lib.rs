@@ -62,6 +62,7 @@ mod status;
 mod tests;
 pub mod topology;
 mod touched;
+mod via;
 mod way_detours;
 mod way_mtus;
 mod ways;

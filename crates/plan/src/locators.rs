@@ -9,6 +9,7 @@ use crate::render::Rendering;
 use crate::sends::Sending;
 use catena_model::NodeName;
 use catena_model::id::PortId;
+use catena_model::limits::SEGMENTS_MAX;
 use catena_model::program::{Balance, HopEntry, HopKind, RulePlace};
 use catena_model::source_route::behind;
 use catena_model::telemetry::DeviceId;
@@ -135,6 +136,12 @@ pub(crate) fn check_lengths(
     let Some(segments) = segments_max(&way.hops, ports, way.telemetry.is_some()) else {
         return Ok(());
     };
+    if segments > SEGMENTS_MAX {
+        return Err(format!(
+            "its packets need a header of {segments} segments, which has room for {SEGMENTS_MAX}: use fewer functions, \
+             or fewer segments on the way to them ('via')"
+        ));
+    }
     let nodes = way.hops.iter().flat_map(|hop| &hop.instances).map(|one| &one.node);
     let origins = sends.iter().flat_map(|(_, send)| send.origins(inventory.nodes.keys()));
     let facts = nodes.chain(origins).filter_map(|node| inventory.facts(node));
@@ -172,19 +179,20 @@ pub(crate) fn segments_max(
     ports.filter_map(|port| segments_towards(hops, port)).max()
 }
 
-/// The most segments of a header to the function behind a port: of this node, and of those of the functions behind
-/// that are on another than the one before. None: no function is there.
+/// The most segments of a header to the function behind a port: of this node, of those of the functions behind that are
+/// on another than the one before, and those of others on the way. None: no function is there.
 pub(crate) fn segments_towards(hops: &[HopEntry], port: PortId) -> Option<usize> {
     let is_it = |hop: &HopEntry| hop.instances.iter().any(|one| one.ingress == port);
     let place = hops.iter().position(is_it)?;
     let nodes = |place: usize| -> BTreeSet<&NodeName> {
         hops.get(place).into_iter().flat_map(|hop| &hop.instances).map(|one| &one.node).collect()
     };
-    let (mut last, mut segments) = (nodes(place), 1);
+    let via = |place: usize| hops.get(place).map_or(0, |hop| hop.via.len());
+    let (mut last, mut segments) = (nodes(place), 1 + via(place));
     for next in behind(hops, place) {
         let here = nodes(next);
         // Where both are on one node, and on no other, they are one segment.
-        segments += usize::from(here.len() > 1 || last != here);
+        segments += usize::from(here.len() > 1 || last != here) + via(next);
         last = here;
     }
     Some(segments)

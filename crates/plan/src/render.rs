@@ -308,6 +308,10 @@ fn hop(
         balance: balance(function, chain.is_symmetric, direction),
         rewrites: rewrites(function, direction).filter(|_| !function.is_tap),
         keeps_mac: function.keeps_mac && !function.is_tap,
+        via: match direction {
+            Direction::Forward => chain.via.get(&function.id).cloned().unwrap_or_default(),
+            Direction::Reverse => Vec::new(),
+        },
         instances,
     })
 }

@@ -7,6 +7,7 @@ use crate::intent::Intent;
 use crate::inventory::{Inventory, NodeFacts};
 use crate::ledger::{Ledger, PathRecord};
 use crate::locators;
+use crate::via;
 use crate::port_numbers::NumberBooks;
 use crate::render::{Rendering, render};
 use crate::sends::{Sending, Starts, sends};
@@ -185,8 +186,10 @@ pub(crate) fn render_routed(
     let ways = render(intent, inventory, graphs, chain)?;
     if chain.encapsulation.is_segmented() {
         for way in &ways {
-            let sends = sends(&way.hops, &Starts::of_rules(&way.rules));
+            let starts = Starts::of_rules(&way.rules);
+            let sends = sends(&way.hops, &starts);
             locators::check(inventory, &sends)?;
+            via::check_way(inventory, &way.hops, &starts)?;
             if way.telemetry.is_some() {
                 locators::check_records((inventory, &ledger.devices), way, &sends)?;
             }

@@ -134,7 +134,7 @@ fn nodes(hop: &HopEntry) -> impl Iterator<Item = Option<&NodeName>> {
 }
 
 /// The nodes from which packets come to a hop; none among them: any host.
-fn writers<'s>(
+pub(crate) fn writers<'s>(
     hops: &'s [HopEntry],
     place: usize,
     starts: &Starts<'s>,

@@ -131,6 +131,7 @@ fn declare(
         is_symmetric: false,
         context: Vec::new(),
         telemetry: None,
+        via: BTreeMap::new(),
         number,
     };
     intent.chains.insert(id, chain);

@@ -96,6 +96,7 @@ fn report() -> ChainReport {
         setup: Setup::default(),
         setups: None,
         telemetry: None,
+        via: BTreeMap::new(),
         paths: vec![
             path(42, "forward", IN_USE, &[("v1", false), ("ids", true), ("v7", false)]),
             path(43, "reverse", IN_USE, &[("v7", false), ("v1", false)]),

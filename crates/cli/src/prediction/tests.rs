@@ -250,6 +250,7 @@ fn report(ms: u64, packets: u64) -> ChainReport {
         setup: Setup::default(),
         setups: None,
         telemetry: None,
+        via: BTreeMap::new(),
         paths: vec![PathReport {
             path: PathId(42),
             chain: WEB,

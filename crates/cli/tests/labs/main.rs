@@ -61,4 +61,5 @@ mod surroundings;
 mod traffic;
 mod underlay;
 mod updates;
+mod via;
 mod views;

@@ -9,6 +9,11 @@ use catena_model::resource::Encapsulation;
 use catena_model::setup::Setup;
 use catena_model::telemetry::Telemetry;
 use serde_json::Value;
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+/// Segments by the functions that they lead to.
+type Via = BTreeMap<String, Vec<Ipv6Addr>>;
 
 /// What carries a port chain.
 pub(super) fn carrier_of(chain: &Value) -> Result<Encapsulation, ClientError> {
@@ -33,16 +38,30 @@ pub(super) fn telemetry_of(chain: &Value) -> Result<Option<Telemetry>, ClientErr
     telemetry.map_err(|error| unexpected("a port chain", &error.to_string()))
 }
 
+/// The segments of others that packets of a port chain visit on their way to a function, by its name.
+pub(super) fn via_of(client: &Client, chain: &Value) -> Result<Via, ClientError> {
+    let by_id: Option<Via> = serde_json::from_value(chain["via"].clone())
+        .map_err(|error| unexpected("a port chain", &error.to_string()))?;
+    let named = by_id.unwrap_or_default().into_iter().map(|(id, segments)| {
+        let group = client.show(Kind::PortPairGroup, &id)?;
+        let name = group["name"].as_str().filter(|name| !name.is_empty());
+        Ok((name.map_or(id, str::to_owned), segments))
+    });
+    named.collect()
+}
+
 /// What networking-sfc has no words for: a new chain must be changed so before it takes packets.
 pub(super) fn beyond_networking_sfc(document: &ChainDocument) -> Option<ChainChange> {
     let encapsulation = document.encapsulation.filter(|carrier| !carrier.is_tunnelled());
     let setup = document.setup.filter(|setup| !setup.is_proactive());
     let telemetry = document.telemetry.clone().filter(Option::is_some);
-    let change = ChainChange { encapsulation, setup, telemetry, ..ChainChange::default() };
+    let via = document.via.clone().filter(|via| !via.is_empty());
+    let change = ChainChange { encapsulation, setup, telemetry, via, ..ChainChange::default() };
     (change != ChainChange::default()).then_some(change)
 }
 
-/// Gives a chain the set-up and the telemetry that a document says, if it has others; answers the chain as it is then.
+/// Gives a chain the set-up, the telemetry and the segments on its way that a document says, if it has others; answers
+/// the chain as it is then.
 pub(super) fn set_up(
     client: &Client,
     chain: Value,
@@ -52,13 +71,15 @@ pub(super) fn set_up(
     let setup = document.setup.filter(|wanted| *wanted != now);
     let now = telemetry_of(&chain)?;
     let telemetry = document.telemetry.clone().filter(|wanted| *wanted != now);
-    if setup.is_none() && telemetry.is_none() {
+    let via = match &document.via {
+        Some(wanted) if *wanted != via_of(client, &chain)? => Some(wanted.clone()),
+        _ => None,
+    };
+    let change = ChainChange { setup, telemetry, via, ..ChainChange::default() };
+    if change == ChainChange::default() {
         return Ok(chain);
     }
-    client.change_chain(
-        &id_of(&chain),
-        &ChainChange { setup, telemetry, ..ChainChange::default() },
-    )?;
+    client.change_chain(&id_of(&chain), &change)?;
     client.show(Kind::PortChain, &id_of(&chain))
 }
 
@@ -67,6 +88,8 @@ pub(super) struct Move {
     to: Option<Encapsulation>,
     /// What the former encapsulation has room for, the other one may have none for, and the other way round.
     telemetry: Option<Option<Telemetry>>,
+    /// The same of segments on the way, where it takes them away; others may lead to functions that come behind.
+    via: Option<Via>,
     /// What speaks the former encapsulation has to leave the chain first; what speaks the other one
     /// could not come before.
     is_first: bool,
@@ -81,7 +104,8 @@ impl Move {
     ) -> Result<Self, ClientError> {
         let carrier = carrier_of(chain)?;
         let to = document.encapsulation.filter(|wanted| *wanted != carrier);
-        Ok(Self { to, telemetry: document.telemetry.clone(), is_first: !is_spoken })
+        let via = document.via.clone().filter(Via::is_empty);
+        Ok(Self { to, telemetry: document.telemetry.clone(), via, is_first: !is_spoken })
     }
 
     /// Before the chain gets other functions.
@@ -93,8 +117,9 @@ impl Move {
     }
 
     fn make(&self, client: &Client, chain: &Value, to: Encapsulation) -> Result<(), ClientError> {
-        let telemetry = self.telemetry.clone();
-        let change = ChainChange { encapsulation: Some(to), telemetry, ..ChainChange::default() };
+        let (telemetry, via) = (self.telemetry.clone(), self.via.clone());
+        let change =
+            ChainChange { encapsulation: Some(to), telemetry, via, ..ChainChange::default() };
         client.change_chain(&id_of(chain), &change).map(|_| ())
     }
 

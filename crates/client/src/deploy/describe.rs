@@ -1,7 +1,7 @@
 //! What is declared, told as a document: the way back from resources to what a file would say. Knows
 //! names; refuses to know what a file did say.
 
-use super::carrier::{carrier_of, setup_of, telemetry_of};
+use super::carrier::{carrier_of, setup_of, telemetry_of, via_of};
 use super::document::{ChainDocument, ChainInstance, ChainStep, Direction};
 use super::file::{Document, FunctionDocument, GraphDocument};
 use super::known::weight_of;
@@ -104,6 +104,7 @@ fn described_chain(client: &Client, chain: &Value) -> Result<ChainDocument, Clie
         payload: None,
         setup: Some(setup_of(chain)?).filter(|setup| !setup.is_proactive()),
         telemetry: telemetry_of(chain)?.map(Some),
+        via: Some(via_of(client, chain)?).filter(|via| !via.is_empty()),
         symmetric: chain["chain_parameters"]["symmetric"].as_bool().unwrap_or_default(),
         group: None,
         label: None,

@@ -10,7 +10,9 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::net::Ipv6Addr;
 
 /// A chain as a file declares it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +47,10 @@ pub struct ChainDocument {
     /// What its packets take along, and which of them are told of; null takes it away; without one, as it is.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub telemetry: Option<Option<Telemetry>>,
+    /// Segments of others, plain routers among them, that its packets visit on their way to a function, by the
+    /// function's name; `{}`: none; without it, as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<BTreeMap<String, Vec<Ipv6Addr>>>,
     /// Do the answers take the same instances in reverse order?
     #[serde(default, skip_serializing_if = "is_false")]
     pub symmetric: bool,

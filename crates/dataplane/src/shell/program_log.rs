@@ -21,7 +21,7 @@ const FORMER_NAME: &str = "program.log.former";
 const DRAFT_NAME: &str = "program.log.draft";
 const FILE_MODE: u32 = 0o600;
 /// What the file is, and in which version of its form.
-const HEAD: [u8; 8] = *b"catena\0\x06";
+const HEAD: [u8; 8] = *b"catena\0\x07";
 /// A file may grow to so many times its whole program, and this much more, before another takes its
 /// place.
 const GROWTH_MAX: u64 = 4;

@@ -102,6 +102,32 @@ fn functions_of_one_node_that_follow_one_another_are_one_segment() {
 }
 
 #[test]
+fn segments_of_others_stand_before_the_node_that_they_lead_to() {
+    let others = ["fc00:0:99::e", "fc00:0:98::e", "fc00:0:97::e"].map(|text| text.parse().unwrap());
+    for (by, last) in BOTH.into_iter().zip([END_DT46, END_DX2]) {
+        let mut town = with_chain(by, &[&["v2"], &["v3"], &["v4"]]);
+        let [one, two, three]: [Ipv6Addr; 3] = others;
+        // Where a packet is on the node already, none leads there.
+        town.chains[0].via = [(0, vec![one, two]), (1, vec![one]), (2, vec![three])].into();
+        let mut rig = Rig::new(town);
+        let frame = packet(&rig.town, CHAINED_PORT).frame();
+        rig.send("S", &frame);
+        let ways = rig.datagrams.iter().map(|sent| {
+            let view = Srv6View::parse(&sent.bytes).unwrap();
+            let way: Vec<_> = view.routing().way().collect();
+            assert_eq!(view.header().destination, way[0]);
+            way
+        });
+        let ways: Vec<_> = ways.collect();
+        let first = vec![one, two, sid(1, END, 0), three, sid(2, last, 2)];
+        assert_eq!(ways, [first, vec![three, sid(2, last, 2)]]);
+        let [arrived] = &rig.take("D")[..] else { panic!("it arrives") };
+        let behind = ethernet::HEADER_BYTES + ipv4::HEADER_BYTES;
+        assert_eq!(arrived[behind..], frame[behind..]);
+    }
+}
+
+#[test]
 fn each_wire_packet_of_a_super_frame_says_its_own_length() {
     for by in BOTH {
         let mut rig = Rig::new(with_chain(by, &[&["v2"]]));

@@ -21,6 +21,7 @@ use catena_wire::srv6_int::{
     ArrivalTime, FunctionLatency, Hop, IntMetadata, IntTag, IntView, MapInfo, Tail,
 };
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 use std::num::NonZeroU32;
 
 const BOTH: [Encapsulation; 2] = [Encapsulation::Srv6, Encapsulation::Srv6Ethernet];
@@ -187,6 +188,31 @@ fn the_first_node_is_a_hop_where_it_serves_functions() {
         let [(2, end)] = &ends(&mut rig)[..] else { panic!("one end") };
         let devices: Vec<_> = told(end).iter().map(|record| record.device.unwrap()).collect();
         assert_eq!(devices, [0, 1, 2].map(device), "functions of one node are one hop");
+        assert_eq!(rig.take("D").len(), 1);
+        assert_eq!(lost(&rig), [0; 3]);
+    }
+}
+
+#[test]
+fn segments_of_others_write_nothing_and_lose_nothing() {
+    for by in BOTH {
+        let mut town = town(by, &[&["v1"], &["v2"], &["v4"]], 1);
+        let other = |number: u16| Ipv6Addr::new(0xfc00, 0, number, 0, 0, 0, 0, 0xe);
+        town.chains[0].via = [(1, vec![other(1), other(2)]), (2, vec![other(3)])].into();
+        let mut rig = Rig::new(town);
+        let frame = packet(&rig.town, CHAINED_PORT).frame();
+        rig.send("S", &frame);
+        let lengths: Vec<usize> = rig.datagrams.iter().map(|sent| sent.bytes.len()).collect();
+        assert_eq!(lengths[0], lengths[1], "I4");
+        let [(2, end)] = &ends(&mut rig)[..] else { panic!("one end") };
+        let hops = end.hops.iter().map(|hop| match hop {
+            HopReport::Recorded(record) => record.device,
+            HopReport::Silent => None,
+            HopReport::Malformed => panic!("{end:?}"),
+        });
+        let [first, second, third] = [0, 1, 2].map(|node| Some(device(node)));
+        assert_eq!(hops.collect::<Vec<_>>(), [first, None, None, second, None, third]);
+        assert!(!end.is_incomplete);
         assert_eq!(rig.take("D").len(), 1);
         assert_eq!(lost(&rig), [0; 3]);
     }

@@ -24,7 +24,7 @@ use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, TunnelKind};
 use catena_wire::scalar::{MacAddr, PortRange, Vni};
 use catena_wire::srv6::Locator;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use uuid::Uuid;
 
 // By its path: other test binaries have a town, too.
@@ -85,6 +85,8 @@ pub(crate) struct Chain {
     pub(crate) rules: Vec<(u32, RuleMatch)>,
     /// What its packets take along.
     pub(crate) telemetry: Option<Telemetry>,
+    /// Segments of others on the way to functions, by number of the hop.
+    pub(crate) via: BTreeMap<usize, Vec<Ipv6Addr>>,
 }
 
 /// Everything there is; change it and make the programs anew.
@@ -276,6 +278,7 @@ impl Town {
             destination: 0,
             rules: rules.iter().map(|matches| (10, matches.clone())).collect(),
             telemetry: None,
+            via: BTreeMap::new(),
         });
         self.chains.last_mut().unwrap()
     }
@@ -334,6 +337,7 @@ impl Town {
                 keeps_mac: numbers()
                     .flat_map(|at| &chain.hops[at])
                     .all(|name| self.keeping.contains(name)),
+                via: chain.via.get(&first).cloned().unwrap_or_default(),
                 instances: (0..chain.hops[first].len()).map(entry).collect(),
             }
         });

@@ -321,6 +321,7 @@ pub(crate) fn program(number: u64) -> NodeProgram {
             balance: catena_model::program::Balance::Flow,
             rewrites: None,
             keeps_mac: false,
+            via: Vec::new(),
             instances: vec![InstanceEntry {
                 id: uuid::<InstanceId>(90),
                 name: "v1".into(),

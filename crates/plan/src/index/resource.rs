@@ -211,6 +211,7 @@ impl Resource for Chain {
             && self.encapsulation == newer.encapsulation
             && self.setup == newer.setup
             && self.telemetry == newer.telemetry
+            && self.via == newer.via
             && self.number == newer.number
             && self.label.project == newer.label.project
     }

@@ -4,6 +4,7 @@ use crate::intent::Intent;
 use catena_model::id::FunctionId;
 use catena_model::resource::{Chain, Instance, ServiceFunction};
 use catena_model::telemetry::Telemetry;
+use std::net::Ipv6Addr;
 
 type Version<'i> = Option<(&'i Intent, &'i Chain)>;
 
@@ -55,7 +56,7 @@ pub(super) fn lines(before: Version<'_>, after: Version<'_>) -> Vec<String> {
 type Attribute = (&'static str, fn(&Chain) -> String);
 
 /// What a chain says about itself beside functions and rules.
-const ATTRIBUTES: [Attribute; 6] = [
+const ATTRIBUTES: [Attribute; 7] = [
     ("name", |chain| chain.label.name.clone()),
     ("encapsulation", |chain| chain.encapsulation.name().to_owned()),
     ("set-up", |chain| chain.setup.name().to_owned()),
@@ -63,6 +64,11 @@ const ATTRIBUTES: [Attribute; 6] = [
     ("context headers", |chain| chain.context.len().to_string()),
     ("telemetry", |chain| {
         chain.telemetry.as_ref().map_or_else(|| "none".to_owned(), Telemetry::to_string)
+    }),
+    ("segments on the way", |chain| {
+        let all = chain.functions.iter().filter_map(|function| chain.via.get(function)).flatten();
+        let all: Vec<String> = all.map(Ipv6Addr::to_string).collect();
+        if all.is_empty() { "none".into() } else { all.join(", ") }
     }),
 ];
 

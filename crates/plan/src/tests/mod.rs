@@ -38,4 +38,5 @@ mod stored;
 mod telemetry;
 mod touched;
 mod translators;
+mod via;
 mod ways;

@@ -217,6 +217,7 @@ impl World {
                 is_symmetric: false,
                 context: Vec::new(),
                 telemetry: None,
+                via: BTreeMap::new(),
                 number,
             },
         );

@@ -211,6 +211,7 @@ fn report(paths: Vec<PathReport>) -> ChainReport {
         setup: Setup::default(),
         setups: None,
         telemetry: None,
+        via: BTreeMap::new(),
         paths,
         nodes: Vec::new(),
         silent: Vec::new(),

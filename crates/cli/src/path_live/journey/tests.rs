@@ -96,6 +96,7 @@ impl Field {
             setup: Setup::default(),
             setups: None,
             telemetry: None,
+            via: BTreeMap::new(),
             paths: Vec::new(),
             nodes: vec![ChainAtNode {
                 node: Some(node),

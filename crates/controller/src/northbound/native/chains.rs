@@ -3,7 +3,7 @@
 //! travels with its packets, and what nodes write of them.
 
 use super::change::{self, body, declare};
-use super::functions::given;
+use super::functions::{given, operators};
 use super::paths;
 use super::problem::Problem;
 use super::view::View;
@@ -13,7 +13,7 @@ use crate::reconcile::{Situation, settle};
 use axum::response::Response;
 use catena_model::account::{ChainCounters, PortCounters};
 use catena_model::id::{ChainId, FunctionId, InstanceId};
-use catena_model::resource::{Chain, ContextHeader, Encapsulation, Payload};
+use catena_model::resource::{Chain, ContextHeader, Encapsulation, Payload, ServiceFunction};
 use catena_model::setup::{ChainSetups, Setup};
 use catena_model::status::{
     ChainAtNode, ChainReport, ChainSummary, LostOnReturn, PathReport, SilentNode,
@@ -22,8 +22,9 @@ use catena_model::telemetry::Telemetry;
 use catena_model::{CounterScope, NodeName};
 use catena_plan::{IndexedIntent, Intent};
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
+use std::net::Ipv6Addr;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -51,6 +52,11 @@ pub(super) struct ChainUpdate {
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<Telemetry>)]
     pub(super) telemetry: Option<Option<Telemetry>>,
+    /// Segments of others that its packets visit on their way to a function, by the function's name or identity; all
+    /// of them, none for `{}`.
+    #[serde(default)]
+    #[schema(value_type = Option<BTreeMap<String, Vec<String>>>)]
+    pub(super) via: Option<BTreeMap<String, Vec<Ipv6Addr>>>,
 }
 
 impl ChainUpdate {
@@ -133,7 +139,10 @@ async fn report(
             .collect::<Vec<ChainAtNode>>()
     });
     let nodes = at_nodes.collect();
+    let via = chain.via.iter().filter(|_| identity.sees_all());
+    let via = via.map(|(function, segments)| (name(function), segments.clone()));
     ChainReport {
+        via: via.collect(),
         status: situation.chain_status(intent, chain.id),
         name: chain.label.name.clone(),
         functions: chain.functions.iter().map(name).collect(),
@@ -219,6 +228,9 @@ pub(super) async fn patch(view: &View) -> Result<Response, Problem> {
     let View { app, call, identity, .. } = view;
     let change: ChainUpdate = body(call)?;
     check_change(&change)?;
+    if change.via.is_some() && !identity.sees_all() {
+        return Err(operators("'via' names segments of the network between hosts"));
+    }
     let before = app.situation.borrow().blueprint.number;
     let id = find(&view.intent, &call.name)?.id;
     let snapshot = declare(app, move |draft| {
@@ -265,7 +277,45 @@ fn changed(intent: &IndexedIntent, chain: Chain, change: ChainUpdate) -> Result<
     }
     let setup = change.setup.unwrap_or(chain.setup);
     let telemetry = change.telemetry.unwrap_or_else(|| chain.telemetry.clone());
-    Ok(Chain { context, setup, telemetry, ..chain.moved_to(encapsulation) })
+    let via = match change.via {
+        Some(via) => of_functions(intent, &chain, via)?,
+        None => chain.via.clone(),
+    };
+    Ok(Chain { context, setup, telemetry, via, ..chain.moved_to(encapsulation) })
+}
+
+/// Segments by the functions of a chain that they lead to.
+fn of_functions(
+    intent: &IndexedIntent,
+    chain: &Chain,
+    via: BTreeMap<String, Vec<Ipv6Addr>>,
+) -> Result<BTreeMap<FunctionId, Vec<Ipv6Addr>>, Problem> {
+    let functions = || chain.functions.iter().filter_map(|id| intent.functions.get(id));
+    let mut found = BTreeMap::new();
+    for (name, segments) in via {
+        let is_it = |function: &&ServiceFunction| {
+            function.label.name == name || function.id.to_string() == name
+        };
+        let mut named = functions().filter(is_it);
+        let function = named.next().ok_or_else(|| {
+            let known: Vec<String> = functions().map(ServiceFunction::name).collect();
+            Problem::bad_body(&format!(
+                "'via' names function '{name}', and chain '{}' has {}; name one of those",
+                chain.name(),
+                known.join(", ")
+            ))
+        })?;
+        if named.any(|other| other.id != function.id) {
+            return Err(Problem::bad_body(&format!(
+                "'via' names function '{name}', of which chain '{}' has several; name it by its identity",
+                chain.name()
+            )));
+        }
+        if found.insert(function.id, segments).is_some() {
+            return Err(Problem::bad_body(&format!("'via' names function '{name}' twice")));
+        }
+    }
+    Ok(found)
 }
 
 fn check_change(change: &ChainUpdate) -> Result<(), Problem> {
@@ -276,8 +326,9 @@ fn check_change(change: &ChainUpdate) -> Result<(), Problem> {
             setup: None,
             context: None,
             telemetry: None,
+            via: None,
         } => Err(Problem::bad_body(
-            "it changes nothing; give 'encapsulation', 'payload', 'setup', 'context' or 'telemetry'",
+            "it changes nothing; give 'encapsulation', 'payload', 'setup', 'context', 'telemetry' or 'via'",
         )),
         ChainUpdate { context, .. } => check_context(context.as_deref().unwrap_or_default()),
     }

@@ -154,7 +154,7 @@ fn check_hosts(view: &View, template: Option<&FunctionTemplate>) -> Result<(), P
     Err(operators(what))
 }
 
-fn operators(what: &str) -> Problem {
+pub(super) fn operators(what: &str) -> Problem {
     Refusal::Forbidden(format!("{what}, which whoever operates them says; leave it out")).into()
 }
 

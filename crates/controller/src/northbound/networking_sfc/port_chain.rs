@@ -21,6 +21,7 @@ use catena_model::setup::Setup;
 use catena_model::status::Receipt;
 use catena_plan::IndexedIntent;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// Largest `chain_id`.
@@ -41,6 +42,7 @@ const TABLE: &[Attribute] = &[
     read_only("encapsulation"),
     read_only("setup"),
     read_only("telemetry"),
+    read_only("via"),
     read_only("last_change"),
     read_only("receipt"),
 ];
@@ -90,6 +92,7 @@ impl Collection for PortChains {
             is_symmetric: parameters.get("symmetric") == Some(&json!(true)),
             context: Vec::new(),
             telemetry: None,
+            via: BTreeMap::new(),
             number: 0,
         };
         // No correlation says it, and nothing else could carry the chain.
@@ -192,6 +195,8 @@ fn apply(edit: &Edit<'_>, chain: &mut Chain, given: &Prepared) -> Result<(), Api
     let scope = edit.scope();
     if let Some(ids) = given.uuids("port_pair_groups") {
         chain.functions = ids.into_iter().map(FunctionId).collect();
+        // What led to a function that has left leads nowhere.
+        chain.via.retain(|function, _| chain.functions.contains(function));
         check_groups(scope, chain)?;
         check_correlation(scope.intent, chain)?;
     }
@@ -309,6 +314,7 @@ fn render(view: &View, chain: &Chain) -> Shown {
         "encapsulation": chain.encapsulation,
         "setup": chain.setup,
         "telemetry": chain.telemetry,
+        "via": view.identity.sees_all().then_some(&chain.via),
         "last_change": view.receipts.of(chain.id),
     }))
 }

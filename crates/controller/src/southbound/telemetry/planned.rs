@@ -2,7 +2,7 @@
 //! what is measured there.
 //!
 //! Functions of one node that follow one another are one segment of a header, and so one hop; copies for taps are on no
-//! way.
+//! way. Segments of others on the way are hops that write nothing.
 
 use catena_model::NodeName;
 use catena_model::id::{BlueprintNumber, InstanceId, PathId};
@@ -22,7 +22,7 @@ pub(crate) struct Planned {
     pub(super) may_fold: bool,
 }
 
-/// The nodes of a hop, each with its functions.
+/// The nodes of a hop, each with its functions; none: it is somebody else's.
 type Group = BTreeMap<NodeName, Vec<InstanceId>>;
 
 /// Why a path cannot be watched, for people.
@@ -70,7 +70,11 @@ fn groups(record: &PathRecord) -> Vec<Group> {
                     last.entry(node).or_default().extend(functions);
                 }
             }
-            _ => groups.push(group),
+            _ => {
+                let hop = record.hops.get(usize::from(function.hop));
+                groups.extend(hop.iter().flat_map(|hop| &hop.via).map(|_| Group::new()));
+                groups.push(group);
+            }
         }
     }
     groups

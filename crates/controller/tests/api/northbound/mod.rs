@@ -36,3 +36,4 @@ mod telemetry;
 mod telling;
 mod translators;
 mod validation;
+mod via;

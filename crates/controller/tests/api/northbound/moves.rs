@@ -179,7 +179,7 @@ fn what_cannot_go_with_an_encapsulation_is_named_with_what_to_do_and_nothing_mov
                 400,
                 [
                     "it changes nothing",
-                    "'encapsulation', 'payload', 'setup', 'context' or 'telemetry'",
+                    "'encapsulation', 'payload', 'setup', 'context', 'telemetry' or 'via'",
                 ],
             ),
             ("plain", json!({"encapsulation": null}), 400, ["it changes nothing", "'context'"]),

@@ -29,6 +29,7 @@ const ADDED: [&str; 10] = [
     "speaks",
     "setup",
     "telemetry",
+    "via",
     "last_change",
     "receipt",
     "receipts",

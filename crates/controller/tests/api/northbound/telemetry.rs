@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 /// Hosts with places in the IPv6 underlay, and their chain carried by segments.
-fn segmented(data: &Path) -> House {
+pub(super) fn segmented(data: &Path) -> House {
     let place = |host: u8| (format!("2001:db8::{host}"), format!("5f00:0:{host}::/48"));
     let house =
         House::start_with(data, LONG, |host| State { segments: place(host), ..State::default() });

@@ -8,3 +8,4 @@ mod numbers;
 mod placing;
 mod references;
 mod tokens;
+mod via;

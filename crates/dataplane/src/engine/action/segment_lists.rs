@@ -1,6 +1,8 @@
 //! The ways of paths over segments: which nodes one header leads to. Knows where instances are and which of them a
 //! flow meets; refuses to know how a header is written.
 //!
+//! Segments of others that packets visit on their way to a function stand before that of its node.
+//!
 //! A header leads on as long as every node makes the same choice for a flow ([`behind`]). Functions of one node that
 //! follow one another are one segment; where the header ends before the path does, its last node writes the next.
 
@@ -33,15 +35,18 @@ pub(crate) fn header(
         met.push((next, chosen.ok_or(DropReason::NoInstance)?));
     }
     let last = met.last().map_or(first, |(hop, _)| *hop);
-    for (hop, instance) in met {
-        let SegmentPlace { locator, .. } = node_of(path, (hop, instance), own, tables)?;
-        if segments.last().is_none_or(|last| last.locator != locator) {
-            let hop = u16::try_from(hop).map_err(|_| DropReason::NoPath)?;
-            segments.push(Segment { locator, hop, is_last: false });
+    let mut before = None;
+    for (place, instance) in met {
+        let SegmentPlace { locator, .. } = node_of(path, (place, instance), own, tables)?;
+        if before.replace(locator) != Some(locator) {
+            let hop = u16::try_from(place).map_err(|_| DropReason::NoPath)?;
+            let via = path.entry.hops.get(place).map_or(&[][..], |hop| &hop.via);
+            segments.extend(via.iter().copied().map(Segment::Other));
+            segments.push(Segment::Node { locator, hop, is_last: false });
         }
     }
-    if let Some(segment) = segments.last_mut() {
-        segment.is_last = ends_at(path, last);
+    if let Some(Segment::Node { is_last, .. }) = segments.last_mut() {
+        *is_last = ends_at(path, last);
     }
     let telemetry = path.entry.telemetry.as_ref();
     SegmentsHeader::new(SegmentsWay {

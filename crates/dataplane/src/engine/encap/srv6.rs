@@ -245,13 +245,18 @@ pub(super) fn packet_under(bytes: &[u8]) -> Option<(&[u8], EtherType)> {
     Some((packet, source_route::ip_ether_type(packet).ok()?))
 }
 
-/// A node on a way, and where on its path a packet is there.
+/// One that packets visit on a way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
-    pub(crate) locator: Locator,
-    pub(crate) hop: u16,
-    /// Does its node deliver what comes out?
-    pub(crate) is_last: bool,
+pub(crate) enum Segment {
+    /// A node, and where on its path a packet is there.
+    Node {
+        locator: Locator,
+        hop: u16,
+        /// Does the node deliver what comes out?
+        is_last: bool,
+    },
+    /// Of somebody else, who leads packets on.
+    Other(Ipv6Addr),
 }
 
 /// The way to the next nodes, ready to be written in front of packets.
@@ -302,12 +307,15 @@ impl SegmentsWay {
     }
 
     fn address(&self, segment: &Segment) -> Ipv6Addr {
-        let function = match (segment.is_last, self.keeps_frame()) {
+        let (locator, hop, is_last) = match *segment {
+            Segment::Node { locator, hop, is_last } => (locator, hop, is_last),
+            Segment::Other(address) => return address,
+        };
+        let function = match (is_last, self.keeps_frame()) {
             (false, _) => Sid::END,
             (true, false) => Sid::END_DT46,
             (true, true) => Sid::END_DX2,
         };
-        let Segment { locator, hop, .. } = *segment;
         Sid { locator, function, path: self.path.0, hop }.address()
     }
 
@@ -368,7 +376,7 @@ impl SegmentsWay {
         if self.marking.is_none() {
             return Ok(None);
         }
-        let own = Segment { locator: self.source.locator, hop: 0, is_last: false };
+        let own = Segment::Node { locator: self.source.locator, hop: 0, is_last: false };
         let all: Vec<Segment> = std::iter::once(own).chain(self.segments.iter().copied()).collect();
         Ok(Some(Recorded {
             onward: self.emit(&self.segments, self.marking)?,

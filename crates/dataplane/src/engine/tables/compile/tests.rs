@@ -182,6 +182,7 @@ fn hop(dice: &mut Dice) -> HopEntry {
         balance: Balance::Flow,
         rewrites: dice.one_in(6).then(rewrite),
         keeps_mac: dice.one_in(3),
+        via: Vec::new(),
         instances: (0..=dice.below(2)).map(|_| instance(dice)).collect(),
     }
 }

@@ -29,6 +29,7 @@ fn record() -> PathRecord {
         balance: Balance::Flow,
         rewrites: None,
         keeps_mac: false,
+        via: Vec::new(),
         instances: Vec::new(),
     };
     PathRecord {
