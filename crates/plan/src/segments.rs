@@ -52,7 +52,11 @@ impl Segment {
         let is_alike = [first, next].iter().all(|hop| hop.kind == HopKind::Through)
             && first.on_failure == next.on_failure
             && first.instances.len() == next.instances.len();
-        if !are_asked || !is_alike || !next.via.is_empty() || 1 + self.behind.len() >= SEGMENT_MEMBERS_MAX {
+        if !are_asked
+            || !is_alike
+            || !next.via.is_empty()
+            || 1 + self.behind.len() >= SEGMENT_MEMBERS_MAX
+        {
             return None;
         }
         let all = [&self.first].into_iter().chain(&self.behind).map(|(hop, _)| hop).chain([next]);

@@ -67,7 +67,8 @@ pub(crate) fn check_way(
     hops: &[HopEntry],
     starts: &Starts<'_>,
 ) -> Result<(), String> {
-    let is_led = |(_, hop): &(usize, &HopEntry)| hop.kind == HopKind::Through && !hop.via.is_empty();
+    let is_led =
+        |(_, hop): &(usize, &HopEntry)| hop.kind == HopKind::Through && !hop.via.is_empty();
     for (place, hop) in hops.iter().enumerate().filter(is_led) {
         let origins = writers(hops, place, starts);
         check_origins(inventory, hop, &origins)?;

@@ -103,7 +103,15 @@ fn packets_visit_segments_of_plain_linux_and_nobody_takes_their_silence_for_a_fa
         }
 
         // Where nobody is, packets end by name.
-        house.tell(&["chain", "update", &plain[0], "--telemetry", "none", "--via", "{v2: [\"fc00:0:77::e\"]}"]);
+        house.tell(&[
+            "chain",
+            "update",
+            &plain[0],
+            "--telemetry",
+            "none",
+            "--via",
+            "{v2: [\"fc00:0:77::e\"]}",
+        ]);
         house.wait_active(&plain[0]);
         let to = SocketAddr::new(address("D", Family::V4), PORT);
         let mut sender = Sender::new(&house.node("S"), to);

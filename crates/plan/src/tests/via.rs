@@ -1,7 +1,7 @@
 //! Chains whose packets visit segments of others: what nodes are told, what it takes of headers, and what is refused.
 
 use super::locators::{BOTH, FUNCTION, waits, world};
-use super::rig::{World, id, node, segments};
+use super::rig::{CUSTOMER, World, id, node, segments};
 use crate::check::tests::check;
 use catena_model::id::{ChainId, FunctionId};
 use catena_model::program::VIA_SINCE_PROTOCOL;
@@ -15,6 +15,16 @@ fn lead(world: &mut World, chain: ChainId, function: u32, segments: &[&str]) {
     let segments = segments.iter().map(|text| text.parse().unwrap()).collect();
     let chain = world.intent.chains.get_mut(&chain).unwrap();
     chain.via.insert(FunctionId(id(FUNCTION, function)), segments);
+}
+
+/// A world whose packets leave room for many segments.
+fn roomy(by: Encapsulation, functions: &[u32]) -> (World, ChainId) {
+    let (mut world, chain) = world(by, functions);
+    let networks: Vec<_> = world.intent.networks.keys().copied().collect();
+    for network in networks {
+        world.intent.networks.get_mut(&network).unwrap().mtu = 1_300;
+    }
+    (world, chain)
 }
 
 fn is_active(world: &World, chain: ChainId) {
@@ -31,7 +41,7 @@ fn told(world: &World, chain: ChainId) -> Vec<Vec<Vec<Ipv6Addr>>> {
 #[test]
 fn nodes_are_told_of_segments_on_the_way_there_and_of_none_on_the_way_back() {
     for by in BOTH {
-        let (mut world, chain) = world(by, &[12, 13]);
+        let (mut world, chain) = roomy(by, &[12, 13]);
         lead(&mut world, chain, 13, &[ROUTER]);
         world.settle();
         is_active(&world, chain);
@@ -49,7 +59,7 @@ fn nodes_are_told_of_segments_on_the_way_there_and_of_none_on_the_way_back() {
         world.settle();
         world.drain_all();
         world.settle();
-        assert_eq!(told(&world, chain), [[vec![], vec![]]]);
+        assert_eq!(told(&world, chain), [[Vec::<Ipv6Addr>::new(), vec![]]]);
     }
 }
 
@@ -77,8 +87,8 @@ fn packets_that_would_come_past_their_segments_are_not_let_in() {
     ] {
         let (mut world, chain) = world(Encapsulation::Srv6, functions);
         for (machine, on) in [(15, 2), (16, 1)] {
-            world.machine(machine, on, &[super::rig::CUSTOMER]);
-            world.function(machine, machine, super::rig::CUSTOMER, super::rig::CUSTOMER);
+            world.machine(machine, on, &[CUSTOMER]);
+            world.function(machine, machine, CUSTOMER, CUSTOMER);
         }
         world.settle();
         is_active(&world, chain);
@@ -90,9 +100,9 @@ fn packets_that_would_come_past_their_segments_are_not_let_in() {
         }
     }
     // Whoever passes a function by that has died comes from the one before.
-    let (mut world, chain) = world(Encapsulation::Srv6, &[12, 13, 15]);
-    world.machine(15, 2, &[super::rig::CUSTOMER]);
-    world.function(15, 15, super::rig::CUSTOMER, super::rig::CUSTOMER);
+    let (mut world, chain) = roomy(Encapsulation::Srv6, &[12, 13, 15]);
+    world.machine(15, 2, &[CUSTOMER]);
+    world.function(15, 15, CUSTOMER, CUSTOMER);
     lead(&mut world, chain, 15, &[ROUTER]);
     world.settle();
     is_active(&world, chain);
@@ -143,7 +153,6 @@ fn what_nobody_could_visit_is_refused_by_name() {
     lead(&mut world, chain, 14, &[ROUTER]);
     let refusal = check(&world.intent).unwrap_err().to_string();
     assert!(refusal.contains("no function of the chain"), "{refusal}");
-    let (mut world, chain) = (world, chain);
     world.intent.chains.get_mut(&chain).unwrap().via.clear();
     lead(&mut world, chain, 13, &[ROUTER]);
     world.intent.functions.get_mut(&FunctionId(id(FUNCTION, 13))).unwrap().is_tap = true;

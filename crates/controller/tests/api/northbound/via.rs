@@ -26,7 +26,11 @@ fn segments_on_the_way_are_given_told_and_taken_away_on_paths_of_their_own() {
     let by_id = groups[1].as_str().unwrap();
     for (given, told, border) in [
         (json!({"v2": [ROUTER]}), json!({"v2": [ROUTER]}), json!({ by_id: [ROUTER] })),
-        (json!({ by_id: ["fc00:0:98::E"] }), json!({"v2": ["fc00:0:98::e"]}), json!({ by_id: ["fc00:0:98::e"] })),
+        (
+            json!({ by_id: ["fc00:0:98::E"] }),
+            json!({"v2": ["fc00:0:98::e"]}),
+            json!({ by_id: ["fc00:0:98::e"] }),
+        ),
         (json!({}), Value::Null, json!({})),
     ] {
         let former = house.path().id;
@@ -58,7 +62,11 @@ fn what_cannot_be_visited_is_refused_by_name_and_changes_nothing() {
         (json!({"via": {"v2": []}}), 409, ["'v2'", "names none"]),
         (json!({"via": {"v2": ["ff02::1"]}}), 409, ["'v2'", "ff02::1 is of no router"]),
         (json!({"encapsulation": "nsh"}), 409, ["nsh leads no packets", "'via': {}"]),
-        (json!({"encapsulation": "mpls", "via": {"v2": [ROUTER]}}), 409, ["mpls", "srv6, srv6/ethernet"]),
+        (
+            json!({"encapsulation": "mpls", "via": {"v2": [ROUTER]}}),
+            409,
+            ["mpls", "srv6, srv6/ethernet"],
+        ),
     ] {
         let (told, problem) = change(&house.controller, "web", &body);
         let detail = problem["detail"].as_str().unwrap_or_default();

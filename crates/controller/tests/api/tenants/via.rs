@@ -14,11 +14,10 @@ fn a_tenant_neither_says_nor_learns_which_segments_his_chain_visits() {
     let operator = admin.with_role("operator", "operators", "operator");
     let own = admin.with_role("own", "own", "tenant");
     let group = own.create("/v2.0/sfc/port_pair_groups", &json!({"name": "edge"}));
-    let chain = own.create(
-        "/v2.0/sfc/port_chains",
-        &json!({"name": "web", "port_pair_groups": [group]}),
-    );
-    let (native, border) = (format!("/v1/chains/{chain}"), format!("/v2.0/sfc/port_chains/{chain}"));
+    let chain =
+        own.create("/v2.0/sfc/port_chains", &json!({"name": "web", "port_pair_groups": [group]}));
+    let (native, border) =
+        (format!("/v1/chains/{chain}"), format!("/v2.0/sfc/port_chains/{chain}"));
     let lead = json!({"encapsulation": "srv6", "via": {"edge": [ROUTER]}});
     let refused = |told: Answer| {
         assert!(told.status == 403 && told.text.contains("whoever operates"), "{told:?}");
