@@ -21,7 +21,7 @@ const OURS: [&str; 12] = [
     "revision_number",
 ];
 /// Attributes that only we have, beside the fields of classifiers: what became of a chain, and of a change.
-const ADDED: [&str; 10] = [
+const ADDED: [&str; 11] = [
     "status",
     "status_reason",
     "path_id",
