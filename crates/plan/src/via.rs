@@ -8,7 +8,7 @@ use crate::sends::{Starts, writers};
 use catena_model::NodeName;
 use catena_model::limits::SEGMENTS_MAX;
 use catena_model::program::{HopEntry, HopKind, Locator};
-use catena_model::resource::{Chain, Encapsulation};
+use catena_model::resource::{Chain, Encapsulation, ServiceFunction};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
@@ -33,7 +33,7 @@ pub(crate) fn check(intent: &Intent, chain: &Chain) -> Result<(), PlanError> {
             Some(_) => fault_of(segments),
         };
         if let Some(fault) = fault {
-            let function = function.map_or_else(|| id.to_string(), |function| function.name());
+            let function = function.map_or_else(|| id.to_string(), ServiceFunction::name);
             return Err(PlanError::BadVia { chain: chain.name(), function, fault });
         }
     }

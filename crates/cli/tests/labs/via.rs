@@ -6,17 +6,19 @@ use crate::house::{House, in_own_house};
 use crate::node::Node;
 use crate::patience::wait_for;
 use crate::traffic::{Family, Sender, address, send_and_count};
+use catena_client::Kind;
+use catena_client::deploy::Deployed;
 use catena_model::DropReason;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 
 const PORT: u16 = 5_061;
 const PACKETS: u32 = 200;
-/// What the router does for whom (RFC 8986 sections 4.1 to 4.3); the address is that of host2 in its subnet.
+/// What the router does for whom (RFC 8986 sections 4.1 to 4.3). The last leads straight to host2, by its address.
 const SEGMENTS: [(&str, &str); 3] = [
     ("fc00:0:99::e", "End"),
-    ("fc00:0:99::a", "End.X nh6 2001:db8:30:1::2"),
     ("fc00:0:99::f", "End.T table 254"),
+    ("fc00:0:99::a", "End.X nh6 2001:db8:30:1::2"),
 ];
 
 /// How many packets a segment has led on, as the router's kernel counts them, and how many it could not.
@@ -37,19 +39,24 @@ fn send(house: &House, count: u32) {
     }
 }
 
-fn chains(house: &House, more: &Value) -> Vec<String> {
-    let deploy = |family: Family| {
-        let mut chain = json!({
-            "name": format!("led-{}", family.ethertype()), "source": "S", "destination": "D",
-            "encapsulation": "srv6", "chain": ["v1", "v2"],
-            "match_fields": {
-                "ethertype": family.ethertype(), "protocol": "udp", "destination_port": PORT,
-            },
-        });
-        chain.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        house.deploy(chain).name
-    };
-    [Family::V4, Family::V6].map(deploy).into()
+/// Deploys a chain over both functions whose packets, of both families, visit these segments before the second.
+fn deploy(house: &House, segments: &[&str]) -> Deployed {
+    let chain = house.deploy(json!({
+        "name": "led", "source": "S", "destination": "D", "encapsulation": "srv6",
+        "chain": ["v1", "v2"], "via": {"v2": segments},
+        "match_fields": {"protocol": "udp", "destination_port": PORT},
+    }));
+    let source = house.client.list(Kind::Port, &[("device_id", "S")]).expect("a list");
+    let six = json!({
+        "name": "led-six", "ethertype": "IPv6", "protocol": "udp",
+        "destination_port_range_min": PORT, "destination_port_range_max": PORT,
+        "logical_source_port": source[0]["id"],
+    });
+    let six = house.client.create(Kind::FlowClassifier, &six).expect("a classifier");
+    let both = json!({"flow_classifiers": [chain.classifier, six["id"]]});
+    house.client.update(Kind::PortChain, &chain.chain, &both).expect("a chain of both");
+    house.wait_active(&chain.chain);
+    chain
 }
 
 /// What packets with telemetry say of the hops of a chain, once all have been told of.
@@ -57,7 +64,7 @@ fn hops(house: &House, chain: &str) -> Vec<Value> {
     wait_for("all packets to be told of", || {
         let told = house.tell(&["chain", "delays", chain, "--output", "json"]);
         let told: Value = serde_json::from_str(&told).expect("it is JSON");
-        let is_whole = |path: &&Value| path["taken"]["reports"] == json!(PACKETS);
+        let is_whole = |path: &&Value| path["taken"]["reports"] == json!(2 * PACKETS);
         let path = told["paths"].as_array().and_then(|paths| paths.iter().find(is_whole));
         path.and_then(|path| path["hops"].as_array().cloned()).ok_or_else(|| told.to_string())
     })
@@ -74,48 +81,35 @@ fn packets_visit_segments_of_plain_linux_and_nobody_takes_their_silence_for_a_fa
         }
         host.ip("-6 route add fc00:0:99::/48 via 2001:db8:30::c9 dev data0");
         let names = SEGMENTS.map(|(segment, _)| segment);
-        let plain = chains(house, &json!({"via": {"v2": names}}));
+        let chain = deploy(house, &names).name;
+        let update = |words: &[&str]| {
+            house.tell(&[&["chain", "update", &chain], words].concat());
+            house.wait_active(&chain);
+        };
+        let twice = 2 * u64::from(PACKETS);
         send(house, PACKETS);
         for segment in names {
-            assert_eq!(led_on(&router, segment), (2 * u64::from(PACKETS), 0), "{segment}");
+            assert_eq!(led_on(&router, segment), (twice, 0), "{segment}");
         }
-        let told = house.tell(&["chain", "show", &plain[0]]);
+        let told = house.tell(&["chain", "show", &chain]);
         assert!(told.contains(&format!("to v2 via {}", names.join(", "))), "{told}");
-        for chain in &plain {
-            house.tell(&["chain", "update", chain, "--via", "none"]);
-            house.wait_active(chain);
-        }
+        update(&["--via", "none"]);
         send(house, PACKETS);
-        assert_eq!(led_on(&router, names[0]).0, 2 * u64::from(PACKETS), "nobody goes there now");
+        assert_eq!(led_on(&router, names[0]), (twice, 0), "nobody goes there now");
 
         // Four segments: the first node, two of the router, the last node.
-        let both = format!("{{v2: [\"{}\", \"{}\"]}}", names[0], names[1]);
-        for chain in &plain {
-            house.tell(&["chain", "update", chain, "--via", &both, "--telemetry", "{mirror: 1}"]);
-            house.wait_active(chain);
-        }
+        let two = format!("{{v2: [\"{}\", \"{}\"]}}", names[0], names[1]);
+        update(&["--via", &two, "--telemetry", "{mirror: 1}"]);
         send(house, PACKETS);
-        assert_eq!(led_on(&router, names[1]), (4 * u64::from(PACKETS), 0));
-        for chain in &plain {
-            let hops = hops(house, chain);
-            let silent: Vec<&Value> = hops.iter().map(|hop| &hop["silent"]).collect();
-            assert_eq!(silent, [0, PACKETS, PACKETS, 0], "{hops:?}");
-        }
+        assert_eq!(led_on(&router, names[1]), (2 * twice, 0));
+        let hops = hops(house, &chain);
+        let silent: Vec<&Value> = hops.iter().map(|hop| &hop["silent"]).collect();
+        assert_eq!(silent, [0, 2 * PACKETS, 2 * PACKETS, 0], "{hops:?}");
 
         // Where nobody is, packets end by name.
-        house.tell(&[
-            "chain",
-            "update",
-            &plain[0],
-            "--telemetry",
-            "none",
-            "--via",
-            "{v2: [\"fc00:0:77::e\"]}",
-        ]);
-        house.wait_active(&plain[0]);
+        update(&["--telemetry", "none", "--via", "{v2: [\"fc00:0:77::e\"]}"]);
         let to = SocketAddr::new(address("D", Family::V4), PORT);
-        let mut sender = Sender::new(&house.node("S"), to);
-        sender.send_many(20);
+        Sender::new(&house.node("S"), to).send_many(20);
         wait_for("drops by name", || {
             let dropped = account::dropped(house);
             let ended = dropped.get(&("host1".to_owned(), DropReason::NoSegmentRoute)).copied();
