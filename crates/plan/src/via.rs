@@ -1,5 +1,5 @@
-//! Segments of others on the way to functions, plain routers among them: which may be named, and that packets visit them
-//! whoever they come from. Refuses to know whether somebody answers there.
+//! Segments of others on the way to functions, plain routers among them: which may be named, and that packets visit
+//! them whoever they come from. Refuses to know whether somebody answers there.
 
 use crate::error::PlanError;
 use crate::intent::Intent;

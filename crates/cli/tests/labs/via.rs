@@ -1,5 +1,5 @@
-//! Chains whose packets visit segments of plain Linux on their way: the kernel of a router says how many it led on, each
-//! arrives, and what writes nothing is told of as such.
+//! Chains whose packets visit segments of plain Linux on their way: the kernel of a router says how many it led on,
+//! each arrives, and what writes nothing is told of as such.
 
 use crate::account;
 use crate::house::{House, in_own_house};
@@ -15,11 +15,15 @@ use std::net::SocketAddr;
 const PORT: u16 = 5_061;
 const PACKETS: u32 = 200;
 /// What the router does for whom (RFC 8986 sections 4.1 to 4.3). The last leads straight to host2, by its address.
-const SEGMENTS: [(&str, &str); 3] = [
+const ACTIONS: [(&str, &str); 5] = [
     ("fc00:0:99::e", "End"),
     ("fc00:0:99::f", "End.T table 254"),
+    ("fcbb:bb:1::/48", "End flavors next-csid lblen 32 nflen 16"),
+    ("fcbb:bb:2::/48", "End flavors next-csid lblen 32 nflen 16"),
     ("fc00:0:99::a", "End.X nh6 2001:db8:30:1::2"),
 ];
+/// What packets visit there; one is a container of two identifiers (RFC 9800).
+const SEGMENTS: [&str; 4] = ["fc00:0:99::e", "fc00:0:99::f", "fcbb:bb:1:2::", "fc00:0:99::a"];
 
 /// How many packets a segment has led on, as the router's kernel counts them, and how many it could not.
 fn led_on(router: &Node, segment: &str) -> (u64, u64) {
@@ -74,34 +78,34 @@ fn hops(house: &House, chain: &str) -> Vec<Value> {
 fn packets_visit_segments_of_plain_linux_and_nobody_takes_their_silence_for_a_fault() {
     in_own_house("routed6.yaml", |house| {
         let (router, host) = (house.node("r1"), house.node("host1"));
-        for (segment, action) in SEGMENTS {
+        for (segment, action) in ACTIONS {
             router.ip(&format!(
-                "-6 route add {segment}/128 encap seg6local action {action} count dev left"
+                "-6 route add {segment} encap seg6local action {action} count dev left"
             ));
         }
+        host.ip("-6 route add fcbb:bb::/32 via 2001:db8:30::c9 dev data0");
         host.ip("-6 route add fc00:0:99::/48 via 2001:db8:30::c9 dev data0");
-        let names = SEGMENTS.map(|(segment, _)| segment);
-        let chain = deploy(house, &names).name;
+        let chain = deploy(house, &SEGMENTS).name;
         let update = |words: &[&str]| {
             house.tell(&[&["chain", "update", &chain], words].concat());
             house.wait_active(&chain);
         };
         let twice = 2 * u64::from(PACKETS);
         send(house, PACKETS);
-        for segment in names {
+        for (segment, _) in ACTIONS {
             assert_eq!(led_on(&router, segment), (twice, 0), "{segment}");
         }
         let told = house.tell(&["chain", "show", &chain]);
-        assert!(told.contains(&format!("to v2 via {}", names.join(", "))), "{told}");
+        assert!(told.contains(&format!("to v2 via {}", SEGMENTS.join(", "))), "{told}");
         update(&["--via", "none"]);
         send(house, PACKETS);
-        assert_eq!(led_on(&router, names[0]), (twice, 0), "nobody goes there now");
+        assert_eq!(led_on(&router, SEGMENTS[0]), (twice, 0), "nobody goes there now");
 
         // Four segments: the first node, two of the router, the last node.
-        let two = format!("{{v2: [\"{}\", \"{}\"]}}", names[0], names[1]);
+        let two = format!("{{v2: [\"{}\", \"{}\"]}}", SEGMENTS[0], SEGMENTS[1]);
         update(&["--via", &two, "--telemetry", "{mirror: 1}"]);
         send(house, PACKETS);
-        assert_eq!(led_on(&router, names[1]), (2 * twice, 0));
+        assert_eq!(led_on(&router, SEGMENTS[1]), (2 * twice, 0));
         let hops = hops(house, &chain);
         let silent: Vec<&Value> = hops.iter().map(|hop| &hop["silent"]).collect();
         assert_eq!(silent, [0, 2 * PACKETS, 2 * PACKETS, 0], "{hops:?}");

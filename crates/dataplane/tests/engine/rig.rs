@@ -8,7 +8,7 @@ pub(crate) use crate::passing::{Behaviour, route};
 use crate::passing::{advance, annotate};
 use crate::questions::answer_question;
 use crate::tables::changed;
-use crate::town::{Town, UNDERLAY_MTU, node_name, node_segments, tunnel_end};
+use crate::town::{Town, UNDERLAY_MTU, lead_on, node_name, tunnel_end};
 use catena_dataplane::engine::{
     Datagram, Engine, EngineConfig, Origin, Output, Packet, PortSlot, Rehearsal, Tables,
     TunnelKind, Way,
@@ -27,7 +27,6 @@ use catena_model::{DropReason, NodeProgram};
 use catena_wire::frame::FrameView;
 use catena_wire::ipv6::Ipv6Header;
 use catena_wire::probe::ProbeMark;
-use catena_wire::srv6::{self, Locator};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -343,7 +342,7 @@ impl Rig {
             self.log.push(Happening::Datagram { from, bytes: payload.to_vec() });
             let mut payload = payload.to_vec();
             if datagram.kind.is_segmented() {
-                self.lead_on(&mut payload);
+                lead_on(self.nodes.len(), &mut payload);
             }
             self.queue_datagram(to, datagram.kind, address(from), &payload);
         }
@@ -354,18 +353,6 @@ impl Rig {
             segment_bytes: datagram.segment_bytes,
             bytes,
         });
-    }
-
-    /// What plain routers do with a packet before it comes to a node.
-    fn lead_on(&self, packet: &mut [u8]) {
-        let is_for_node = |packet: &[u8]| {
-            let to = Ipv6Header::parse(packet).expect("a packet").0.destination;
-            let nodes = 0..self.nodes.len();
-            nodes.map(node_segments).any(|place| Locator::of(to) == Ok(place.locator))
-        };
-        while !is_for_node(packet) {
-            srv6::end(packet).expect("more segments");
-        }
     }
 
     fn let_function_act(&mut self, port: &str, seen: &Seen) {

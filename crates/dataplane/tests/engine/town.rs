@@ -21,8 +21,9 @@ use catena_model::resource::{
 use catena_model::telemetry::{DeviceId, Telemetry};
 use catena_model::topology::PortNumber;
 use catena_model::{BlueprintNumber, NodeName, NodeProgram, PathId, TunnelKind};
+use catena_wire::ipv6::Ipv6Header;
 use catena_wire::scalar::{MacAddr, PortRange, Vni};
-use catena_wire::srv6::Locator;
+use catena_wire::srv6::{self, Locator};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use uuid::Uuid;
@@ -146,6 +147,17 @@ pub(crate) fn node_segments(node: usize) -> SegmentPlace {
     SegmentPlace {
         address: format!("2001:db8::{number:x}").parse().unwrap(),
         locator: Locator::new([0x5f, 0, 0, 0, 0, number]).unwrap(),
+    }
+}
+
+/// What plain routers do with a packet of segments before it comes to one of so many nodes.
+pub(crate) fn lead_on(nodes: usize, packet: &mut [u8]) {
+    let is_for_node = |packet: &[u8]| {
+        let to = Ipv6Header::parse(packet).expect("a packet").0.destination;
+        (0..nodes).map(node_segments).any(|place| Locator::of(to) == Ok(place.locator))
+    };
+    while !is_for_node(packet) {
+        srv6::end(packet).expect("more segments");
     }
 }
 

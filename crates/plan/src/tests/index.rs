@@ -20,7 +20,7 @@ use catena_model::{NodeName, ProjectId};
 use catena_wire::scalar::{MacAddr, Vni};
 use proptest::prelude::*;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// A write: what kind of thing, which one, and the dice for everything else of it.
 #[derive(Clone, Debug)]
@@ -146,7 +146,7 @@ fn chain(number: u32, dice: &mut Dice) -> Chain {
         is_symmetric: dice.flag(),
         context: Vec::new(),
         telemetry: None,
-        via: BTreeMap::new(),
+        via: [].into(),
         number: dice.below(4),
     }
 }
