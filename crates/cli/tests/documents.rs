@@ -568,7 +568,7 @@ fn write_log(folder: &Path) -> String {
     let change = deltas(&node, &Program::default(), &program).remove(0);
     let framed = frame::encode(&change);
     let (length, body) = framed.split_at(4);
-    let record = [b"catena\0\x06", length, &checksum(body).to_be_bytes(), body].concat();
+    let record = [b"catena\0\x07", length, &checksum(body).to_be_bytes(), body].concat();
     let file = folder.join("hostile.log");
     std::fs::write(&file, record).unwrap();
     file.to_str().unwrap().to_owned()
