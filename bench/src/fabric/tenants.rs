@@ -172,6 +172,7 @@ impl Tenants {
             is_symmetric: to.is_some(),
             context: Vec::new(),
             telemetry: None,
+            via: [].into(),
             number,
         });
         chain

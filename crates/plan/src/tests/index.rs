@@ -19,7 +19,6 @@ use catena_model::slice::{Slice, TunnelId};
 use catena_model::{NodeName, ProjectId};
 use catena_wire::scalar::{MacAddr, Vni};
 use proptest::prelude::*;
-use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// A write: what kind of thing, which one, and the dice for everything else of it.
@@ -164,7 +163,7 @@ fn function(number: u32, dice: &mut Dice) -> ServiceFunction {
         template: None,
         conduct: Conduct::default(),
         number: dice.below(4),
-        declared: Value::Null,
+        declared: serde_json::Value::Null,
     }
 }
 
@@ -184,7 +183,7 @@ fn instance(number: u32, dice: &mut Dice) -> Instance {
         speaks: Encapsulation::SPOKEN.get(dice.below(9) as usize).copied(),
         weight: dice.below(2),
         is_draining: dice.below(4) == 0,
-        declared: Value::Null,
+        declared: serde_json::Value::Null,
     }
 }
 
