@@ -59,6 +59,8 @@ pub enum Created {
     Probe,
     /// Word to a sender that its packet is too big, and how large one may be.
     PacketTooBig,
+    /// Word to another node that a packet of segments of its cannot go on, and why.
+    SegmentError,
     /// A word to the neighbour at the other end of a link.
     Hello,
     /// What a bundled function makes of its own: an ICMP error, a reset of TCP.
@@ -73,6 +75,7 @@ impl Created {
         Created::Tap,
         Created::Probe,
         Created::PacketTooBig,
+        Created::SegmentError,
         Created::Hello,
         Created::Function,
     ];
@@ -86,6 +89,7 @@ impl Created {
             Self::Tap => "tap",
             Self::Probe => "probe",
             Self::PacketTooBig => "packet_too_big",
+            Self::SegmentError => "segment_error",
             Self::Hello => "hello",
             Self::Function => "function",
         }

@@ -180,6 +180,10 @@ limits! {
         "How often in a second senders behind one port are told that a packet is too big; what is not told is counted as mtu_untold.";
     TOO_BIG_ANSWERS_BURST: u32 = 50, "answers",
         "How many of these may come at once.";
+    SEGMENT_ERRORS_PER_SECOND: u32 = 100, "messages",
+        "How often in a second a node tells others by ICMPv6 that their packets of segments cannot go on, and why.";
+    SEGMENT_ERRORS_BURST: u32 = 50, "messages",
+        "How many of these may go at once.";
     NSH_CONTEXT_BYTES_MAX: usize = 128, "bytes",
         "Context headers that one packet may carry in NSH MD type 2 (RFC 8300 section 2.5); what carries more is dropped.";
     NSH_CONTEXT_BYTES_AT_TENANT_MTU: usize = 36, "bytes",

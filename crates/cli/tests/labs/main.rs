@@ -51,6 +51,7 @@ mod port_kinds;
 mod privileges;
 mod procfs;
 mod punt;
+mod segment_errors;
 mod shares;
 mod slices;
 mod stack;

@@ -78,7 +78,7 @@ use offload::{KernelPath, Run, Treatment};
 use packet::subscriber::Inspection;
 use stages::coalesce::OpenTrain;
 use stages::functions::Access;
-use stages::receive::Arrival;
+use stages::receive::Arrivals;
 use stages::shared_functions::SharedFunctions;
 use stages::{
     answer, answer_inside, classify, coalesce, functions, prober, proxy, receive, setup, shaping,
@@ -194,7 +194,7 @@ pub struct Engine {
     transit: Transit,
     kernel: Option<Box<KernelPath>>,
     // Working memory of the stages, kept so that no vector allocates.
-    arrivals: Vec<Arrival>,
+    arrivals: Arrivals,
     vector: Vec<Work>,
     trains: Vec<OpenTrain>,
     located: Vec<Result<Located, DropReason>>,
@@ -238,7 +238,7 @@ impl Engine {
             counters: Counters::new(),
             egress: Egress::new(),
             captures: Captures::default(),
-            arrivals: Vec::with_capacity(VECTOR_PACKETS_MAX),
+            arrivals: Arrivals::with_capacity(VECTOR_PACKETS_MAX),
             vector: Vec::with_capacity(VECTOR_PACKETS_MAX),
             trains: Vec::new(),
             located: Vec::with_capacity(VECTOR_PACKETS_MAX),

@@ -341,10 +341,9 @@ impl Rig {
             }
             self.log.push(Happening::Datagram { from, bytes: payload.to_vec() });
             let mut payload = payload.to_vec();
-            if datagram.kind.is_segmented() {
-                lead_on(self.nodes.len(), &mut payload);
+            if !datagram.kind.is_segmented() || lead_on(self.nodes.len(), &mut payload) {
+                self.queue_datagram(to, datagram.kind, address(from), &payload);
             }
-            self.queue_datagram(to, datagram.kind, address(from), &payload);
         }
         self.datagrams.push(SeenDatagram {
             from,

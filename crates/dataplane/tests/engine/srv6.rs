@@ -7,9 +7,11 @@ use crate::town::{node_segments, tunnel_end};
 use catena_dataplane::engine::TunnelKind;
 use catena_io::Offload;
 use catena_model::DropReason;
+use catena_model::limits::SEGMENT_ERRORS_BURST;
 use catena_model::program::PROXY_MAC;
 use catena_model::resource::Encapsulation;
 use catena_wire::ethernet::{self, EthernetHeader};
+use catena_wire::icmp::IcmpView;
 use catena_wire::ipv4;
 use catena_wire::ipv6::{self, Ipv6Header};
 use catena_wire::scalar::{EtherType, IpProtocol};
@@ -146,6 +148,53 @@ fn each_wire_packet_of_a_super_frame_says_its_own_length() {
     }
 }
 
+/// A packet of the first host's ended at the second, which told it why: by this type, code and what stands behind.
+#[track_caller]
+fn assert_told(rig: &mut Rig, packet: &[u8], reason: DropReason, said: (u8, u8, u32)) {
+    rig.assert_moved(&[
+        ("host2 tunnels received", 1),
+        (&format!("host2 tunnels dropped {reason}"), 1),
+        ("host2 tunnels created segment_error", 1),
+        ("host2 tunnels forwarded", 1),
+        ("host2 tunnels transmitted", 1),
+    ]);
+    let [message] = &std::mem::take(&mut rig.datagrams)[..] else { panic!("one message") };
+    let (header, payload) = Ipv6Header::parse(&message.bytes).unwrap();
+    let [here, there] = [1, 0].map(|node| node_segments(node).address);
+    assert_eq!((header.source, header.destination), (here, there));
+    assert_eq!(header.next_header, IpProtocol::ICMPV6);
+    let view = IcmpView::parse(payload).unwrap();
+    assert!(view.is_v6_checksum_correct(here, there));
+    let rest = u32::from_be_bytes(payload[4..8].try_into().unwrap());
+    assert_eq!((view.v6_type().0, view.code(), rest), said);
+    assert_eq!(view.body(), packet, "what it is about");
+}
+
+/// A flood of them makes no flood of messages, and whoever is no node of the domain hears nothing.
+#[test]
+fn what_is_told_of_packets_of_segments_is_bounded() {
+    let (mut rig, mut sent) = first(Encapsulation::Srv6, &[&["v2"]]);
+    ipv6::set_hop_limit(&mut sent, 1).unwrap();
+    let stranger = "2001:db8:9::9".parse().unwrap();
+    let kind = TunnelKind::Path(Encapsulation::Srv6);
+    rig.send_datagram(1, kind, stranger, &sent);
+    rig.assert_only_dropped("host2 tunnels", DropReason::UnknownTunnelSource);
+    let packets = 3 * u64::from(SEGMENT_ERRORS_BURST);
+    for _ in 0..packets {
+        arrives(&mut rig, &sent);
+    }
+    let told = u64::from(SEGMENT_ERRORS_BURST);
+    rig.assert_moved(&[
+        ("host2 tunnels received", packets),
+        ("host2 tunnels dropped ttl_expired", packets),
+        ("host2 tunnels created segment_error", told),
+        ("host2 tunnels forwarded", told),
+        ("host2 tunnels transmitted", told),
+    ]);
+    assert_eq!(rig.datagrams.len() as u64, told);
+    rig.check();
+}
+
 #[test]
 fn what_no_segment_of_the_node_asks_for_is_refused_by_name() {
     let (mut rig, good) = first(Encapsulation::Srv6, &[&["v2"], &["v4"]]);
@@ -165,27 +214,36 @@ fn what_no_segment_of_the_node_asks_for_is_refused_by_name() {
     let mut argument = sid(own, END, 100, 0).octets();
     argument[15] = 1;
     let routing = ipv6::HEADER_BYTES;
-    for (bytes, reason) in [
-        (to(sid(foreign, END, 100, 0)), DropReason::ForeignSegment),
-        (to(sid(own, 5, 100, 0)), DropReason::ForeignSegment),
-        (to(argument.into()), DropReason::ForeignSegment),
-        (to(sid(own, END, 101, 0)), DropReason::NoPath),
-        (to(sid(own, END, 100, 7)), DropReason::IndexExhausted),
-        (with(7, 1), DropReason::TtlExpired),
-        (with(7, 0), DropReason::TtlExpired),
+    let out_of_time = Some((3, 0, 0));
+    let problem = |code, at: usize| Some((4, code, at as u32));
+    let behind = Srv6View::parse(&good).unwrap().payload_offset();
+    for (bytes, reason, told) in [
+        (to(sid(foreign, END, 100, 0)), DropReason::ForeignSegment, None),
+        (to(sid(own, 5, 100, 0)), DropReason::ForeignSegment, None),
+        (to(argument.into()), DropReason::ForeignSegment, None),
+        (to(sid(own, END, 101, 0)), DropReason::NoPath, None),
+        (to(sid(own, END, 100, 7)), DropReason::IndexExhausted, None),
+        (with(7, 1), DropReason::TtlExpired, out_of_time),
+        (with(7, 0), DropReason::TtlExpired, out_of_time),
         // The next header of the routing header, its length, its type, and segments left.
-        (with(routing, 17), DropReason::UnsupportedNextProtocol),
-        (with(routing, 41), DropReason::MalformedSrv6),
-        (with(routing, 143), DropReason::NoPath),
-        (with(routing + 1, 255), DropReason::MalformedSrv6),
-        (with(routing + 2, 0), DropReason::MalformedSrv6),
-        (with(routing + 3, 9), DropReason::MalformedSrv6),
-        (good[..routing + 20].to_vec(), DropReason::MalformedSrv6),
-        (good[..20].to_vec(), DropReason::MalformedSrv6),
+        (with(routing, 17), DropReason::UnsupportedNextProtocol, problem(4, behind)),
+        // Nobody answers what may be an error itself.
+        (with(routing, 58), DropReason::UnsupportedNextProtocol, None),
+        (with(routing, 41), DropReason::MalformedSrv6, None),
+        (with(routing, 143), DropReason::NoPath, None),
+        (with(routing + 1, 255), DropReason::MalformedSrv6, None),
+        (with(routing + 2, 0), DropReason::MalformedSrv6, problem(0, routing + 2)),
+        (with(routing + 3, 9), DropReason::MalformedSrv6, problem(0, routing + 3)),
+        (with(routing + 4, 9), DropReason::MalformedSrv6, problem(0, routing + 3)),
+        (good[..routing + 20].to_vec(), DropReason::MalformedSrv6, None),
+        (good[..20].to_vec(), DropReason::MalformedSrv6, None),
     ] {
         arrives(&mut rig, &bytes);
-        rig.assert_only_dropped("host2 tunnels", reason);
-        assert!(rig.take("v2.in").is_empty());
+        match told {
+            None => rig.assert_only_dropped("host2 tunnels", reason),
+            Some(told) => assert_told(&mut rig, &bytes, reason, told),
+        }
+        assert!(rig.take("v2.in").is_empty() && rig.datagrams.is_empty(), "{reason}");
     }
     arrives(&mut rig, &good);
     assert_eq!(rig.take("v2.in").len(), 1);

@@ -150,15 +150,14 @@ pub(crate) fn node_segments(node: usize) -> SegmentPlace {
     }
 }
 
-/// What plain routers do with a packet of segments before it comes to one of so many nodes.
-pub(crate) fn lead_on(nodes: usize, packet: &mut [u8]) {
+/// What plain routers do with a packet of the underlay before it comes to one of so many nodes; false: it is for a host.
+pub(crate) fn lead_on(nodes: usize, packet: &mut [u8]) -> bool {
     let is_for_node = |packet: &[u8]| {
         let to = Ipv6Header::parse(packet).expect("a packet").0.destination;
         (0..nodes).map(node_segments).any(|place| Locator::of(to) == Ok(place.locator))
     };
-    while !is_for_node(packet) {
-        srv6::end(packet).expect("more segments");
-    }
+    while !is_for_node(packet) && srv6::end(packet).is_ok() {}
+    is_for_node(packet)
 }
 
 /// Its number in telemetry.

@@ -180,9 +180,7 @@ impl<'f> ErrorMessage<'f> {
     }
 
     fn quoted(&self, said: Said, most: usize, header_bytes: usize) -> Option<&'f [u8]> {
-        let room = said.longest.min(most).checked_sub(header_bytes + IcmpView::HEADER_LEN)?;
-        let packet = self.packet();
-        packet.get(..room.min(packet.len()))
+        quoted(self.packet(), said, most, header_bytes)
     }
 
     fn emit_v4(
@@ -217,23 +215,57 @@ impl<'f> ErrorMessage<'f> {
         (source, destination): (Ipv6Addr, Ipv6Addr),
         into: &mut [u8],
     ) -> Option<usize> {
-        let quoted = self.quoted(said, IPV6_MTU_MIN.into(), ipv6::HEADER_BYTES)?;
-        let payload_bytes = IcmpView::HEADER_LEN + quoted.len();
-        let header = Ipv6Header {
-            traffic_class: TRAFFIC_CLASS,
-            flow_label: FlowLabel::new(0).ok()?,
-            payload_length: u16::try_from(payload_bytes).ok()?,
-            next_header: IpProtocol::ICMPV6,
-            hop_limit: HOP_LIMIT,
-            source,
-            destination,
-        };
-        let start = header.emit(into).ok()?;
-        let message = into.get_mut(start..start + payload_bytes)?;
-        write(message, said, quoted)?;
-        set_checksum(message, v6_sum(message, source, destination).checksum())?;
-        Some(start + payload_bytes)
+        emit_v6(self.packet(), said, (source, destination), into)
     }
+}
+
+/// Writes the message about a packet of IPv6 whose headers behind the first one may say anything, as a packet of IPv6
+/// from an address of whoever says it; answers its length.
+///
+/// None: its sender must not be told (RFC 4443 section 2.4 e), the packet is none of IPv6, or `into` has less than
+/// 1,280 bytes. Of what is behind a routing header that cannot be read, only its first octet is asked for.
+#[must_use]
+pub fn emit_about_v6(packet: &[u8], from: Ipv6Addr, said: Said, into: &mut [u8]) -> Option<usize> {
+    let (header, payload) = Ipv6Header::parse(packet).ok()?;
+    let next = match (header.next_header, payload) {
+        (IpProtocol::ROUTING, [next, ..]) => IpProtocol(*next),
+        (next, _) => next,
+    };
+    let is_of_one = is_host_v6(header.source) && is_host_v6(header.destination);
+    if !is_of_one || next == IpProtocol::ICMPV6 {
+        return None;
+    }
+    let packet = packet.get(..ipv6::HEADER_BYTES + payload.len())?;
+    emit_v6(packet, said, (from, header.source), into)
+}
+
+fn quoted(packet: &[u8], said: Said, most: usize, header_bytes: usize) -> Option<&[u8]> {
+    let room = said.longest.min(most).checked_sub(header_bytes + IcmpView::HEADER_LEN)?;
+    packet.get(..room.min(packet.len()))
+}
+
+fn emit_v6(
+    packet: &[u8],
+    said: Said,
+    (source, destination): (Ipv6Addr, Ipv6Addr),
+    into: &mut [u8],
+) -> Option<usize> {
+    let quoted = quoted(packet, said, IPV6_MTU_MIN.into(), ipv6::HEADER_BYTES)?;
+    let payload_bytes = IcmpView::HEADER_LEN + quoted.len();
+    let header = Ipv6Header {
+        traffic_class: TRAFFIC_CLASS,
+        flow_label: FlowLabel::new(0).ok()?,
+        payload_length: u16::try_from(payload_bytes).ok()?,
+        next_header: IpProtocol::ICMPV6,
+        hop_limit: HOP_LIMIT,
+        source,
+        destination,
+    };
+    let start = header.emit(into).ok()?;
+    let message = into.get_mut(start..start + payload_bytes)?;
+    write(message, said, quoted)?;
+    set_checksum(message, v6_sum(message, source, destination).checksum())?;
+    Some(start + payload_bytes)
 }
 
 fn write(message: &mut [u8], said: Said, quoted: &[u8]) -> Option<()> {

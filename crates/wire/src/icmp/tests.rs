@@ -1,7 +1,10 @@
 //! Golden, exhaustive and damage tests of the head of ICMP messages.
 
+use super::error_message::{Said, emit_about_v6};
 use super::*;
 use crate::golden::{each_bit_flip, each_truncation, hex};
+use crate::ipv6::{self, Ipv6Header};
+use crate::scalar::FlowLabel;
 
 const ECHO_REQUEST: &str = include_str!("../../../../conformance/icmp/echo_request.hex");
 
@@ -79,4 +82,46 @@ fn a_message_that_is_cut_short_is_refused_and_each_damaged_bit_shows_in_the_chec
     each_bit_flip(&golden, |bytes| {
         assert!(!IcmpView::parse(bytes).unwrap().is_v4_checksum_correct());
     });
+}
+
+#[test]
+fn nobody_is_told_of_what_may_be_an_error_itself() {
+    let hosts = ["2001:db8::1", "2001:db8::2"];
+    let packet = |[source, destination]: [&str; 2], next_header: u8, payload: &[u8]| {
+        let header = Ipv6Header {
+            traffic_class: 0,
+            flow_label: FlowLabel::new(0).unwrap(),
+            payload_length: u16::try_from(payload.len()).unwrap(),
+            next_header: IpProtocol(next_header),
+            hop_limit: 1,
+            source: source.parse().unwrap(),
+            destination: destination.parse().unwrap(),
+        };
+        let mut bytes = vec![0; ipv6::HEADER_BYTES];
+        header.emit(&mut bytes).unwrap();
+        [&bytes, payload].concat()
+    };
+    let own = "2001:db8::9".parse().unwrap();
+    let said = Said::time_exceeded_v6();
+    let mut into = [0; 1_280];
+    let mut told = |packet: &[u8]| emit_about_v6(packet, own, said, &mut into);
+    let good = packet(hosts, 43, &[4, 0, 4, 0]);
+    assert_eq!(told(&good), Some(ipv6::HEADER_BYTES + 8 + good.len()));
+    assert_eq!(told(&packet(hosts, 43, &[])), Some(2 * ipv6::HEADER_BYTES + 8));
+    assert_eq!(told(&packet(hosts, 4, &[0; 3_000])), Some(1_280), "as much as fits");
+    // What a link has padded is not quoted.
+    assert_eq!(told(&[&good[..], &[0; 9]].concat()), told(&good));
+    for silent in [
+        packet(hosts, 58, &[1, 0, 0, 0, 0, 0, 0, 0]),
+        packet(hosts, 43, &[58, 0, 4, 0]),
+        packet(["::", hosts[1]], 43, &[4, 0, 4, 0]),
+        packet(["::1", hosts[1]], 43, &[4, 0, 4, 0]),
+        packet(["ff02::1", hosts[1]], 43, &[4, 0, 4, 0]),
+        packet([hosts[0], "ff02::1"], 43, &[4, 0, 4, 0]),
+        good[..30].to_vec(),
+        good[..good.len() - 1].to_vec(),
+    ] {
+        assert_eq!(told(&silent), None, "{silent:02x?}");
+    }
+    assert_eq!(emit_about_v6(&good, own, said, &mut [0; 60]), None, "there is no room");
 }

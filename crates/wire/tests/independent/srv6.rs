@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use catena_wire::icmp::error_message::{ErrorMessage, FRAME_BYTES_MAX, Said};
+use catena_wire::icmp::error_message::{ErrorMessage, FRAME_BYTES_MAX, Said, emit_about_v6};
 use catena_wire::scalar::{EtherType, FlowLabel, IpProtocol};
 use catena_wire::srv6::{
     self, Encaps, HmacKey, Inner, SegmentFlags, Srv6View, Tlv, TlvType, container, decapsulation,
@@ -170,20 +170,39 @@ fn tshark_reads_segment_routing_to_the_packet_behind_it() {
     }
 }
 
+/// Of the headers that a message quotes, tshark tells the fields too, behind those of its own.
+fn first_of(fields: &str) -> &str {
+    fields.split(',').next().unwrap_or_default()
+}
+
 #[test]
 fn tshark_reads_what_the_sender_of_a_malformed_header_is_told() {
     let mut packet = around(&encapsulation(&way()));
     packet[43] = 9;
     let (code, pointer) = srv6::end(&mut packet).unwrap_err().parameter_problem().unwrap();
+    let problem = Said::parameter_problem_v6(code, pointer);
     let frame = in_ethernet(&packet);
     let message = ErrorMessage::judge(&frame).unwrap();
     let mut into = [0xa5; FRAME_BYTES_MAX];
-    let said = Said::parameter_problem_v6(code, pointer);
-    let length = message.emit(said, (HOST_2, HOST_1), &mut into).unwrap();
-    let fields = ["icmpv6.type", "icmpv6.code", "icmpv6.pointer", "icmpv6.checksum.status"];
+    let length = message.emit(problem, (HOST_2, HOST_1), &mut into).unwrap();
+    let mut messages = vec![into[..length].to_vec()];
+    // The same about the packet alone, from an address of whoever says it.
+    let from = "2001:db8::9".parse().unwrap();
+    for said in [problem, Said::parameter_problem_v6(4, 96), Said::time_exceeded_v6()] {
+        let length = emit_about_v6(&packet, from, said, &mut into).unwrap();
+        messages.push(in_ethernet(&into[..length]));
+    }
+    let fields =
+        ["icmpv6.type", "icmpv6.code", "icmpv6.pointer", "icmpv6.checksum.status", "ipv6.src"];
     let test = "tshark_reads_what_the_sender_of_a_malformed_header_is_told";
-    let Some(rows) = tshark(test, &[into[..length].to_vec()], &fields) else { return };
-    assert_eq!(rows, [["4", "0", "43", "1"]]);
+    let Some(rows) = tshark(test, &messages, &fields) else { return };
+    let read: Vec<Vec<&str>> =
+        rows.iter().map(|row| row.iter().map(|field| first_of(field)).collect()).collect();
+    let from = "2001:db8::9";
+    assert_eq!(read[0][..4], ["4", "0", "43", "1"]);
+    assert_eq!(read[1], ["4", "0", "43", "1", from]);
+    assert_eq!(read[2], ["4", "4", "96", "1", from]);
+    assert_eq!(read[3], ["3", "0", "", "1", from]);
 }
 
 #[test]

@@ -74,6 +74,7 @@ impl Egress {
                 Step::Decided(Verdict::Drop(reason)) => executor.context.end_work(work, reason),
                 Step::Decided(Verdict::Consume) => executor.context.consume(work),
                 Step::Decided(Verdict::Forward(decision)) => executor.forward(work, &decision),
+                Step::Decided(Verdict::Tell(node)) => executor.tell(work, node),
                 Step::Decided(Verdict::Replicate { network, from }) => {
                     executor.replicate(work, network, from);
                 }
@@ -231,6 +232,27 @@ impl Executor<'_, '_> {
             Err(reason) => reason,
         };
         self.context.end_work(large.work, reason);
+    }
+
+    /// Sends a packet of IPv6 to another node by the underlay, as it is.
+    fn tell(&mut self, mut work: Work, node: NodeIndex) {
+        let tunnel = TunnelKind::Path(Encapsulation::Srv6);
+        let Some(to) = self.context.tables.node_end(node, tunnel) else {
+            return self.context.end_work(work, DropReason::NoSegments);
+        };
+        let ends = Ends { owner: work.owner, to: Owner::Tunnels, passage: Passage::Ordinary };
+        if !trim_front(&mut work.buffer, ethernet::HEADER_BYTES) {
+            return self.context.end_work(work, DropReason::MalformedEthernet);
+        }
+        let Self { gso, context, out, .. } = self;
+        if !gso.fits((to, tunnel), work.buffer.len(), context.tables) {
+            return context.end_work(work, DropReason::MtuExceeded);
+        }
+        let (batch, flow_hash) = (out.batches.open(ends), work.flow_hash);
+        let key = GsoKey { flow_hash, to, kind: tunnel, batch };
+        let batch = gso.pack_plain(work.buffer, work.volume, key, context.pool, out);
+        out.batches.add(batch, work.volume);
+        context.counters.held(work.owner, 1);
     }
 
     fn send_answer(&mut self, Answer { work, action }: Answer) {

@@ -39,7 +39,9 @@ pub use records::{RecordLosses, ToldEnd};
 pub(crate) use renew::NextHeader;
 pub(crate) use rest::{go_on, taken};
 pub(crate) use source_route::RouteHeader;
-pub(crate) use srv6::{Marking, Segment, SegmentsHeader, SegmentsWay, carrier, peek_segments};
+pub(crate) use srv6::{
+    Marking, Segment, SegmentsHeader, SegmentsWay, carrier, error_of, peek_segments,
+};
 pub(crate) use template::Template;
 pub(crate) use under::{under_route, under_tunnel};
 

@@ -18,6 +18,7 @@ use catena_model::program::{PROXY_MAC, SegmentPlace};
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId};
 use catena_wire::ethernet::{self, EthernetHeader, HEADER_BYTES};
+use catena_wire::icmp::error_message::Said;
 use catena_wire::ipv6::{self, Ipv6Header};
 use catena_wire::scalar::{EtherType, FlowLabel, IpProtocol};
 use catena_wire::source_route;
@@ -216,6 +217,24 @@ pub(crate) fn carrier(by: Encapsulation, packet: &[u8]) -> Encapsulation {
         Some(IpProtocol::ETHERNET) => Encapsulation::Srv6Ethernet,
         _ => Encapsulation::Srv6,
     }
+}
+
+/// What the sender of a packet that ended for this reason is told (RFC 8754 section 4.3.1.1, RFC 8986 section 4.1.1);
+/// none: nothing.
+pub(crate) fn error_of(by: Encapsulation, packet: &[u8], reason: DropReason) -> Option<Said> {
+    if !by.is_segmented() {
+        return None;
+    }
+    let (code, pointer) = match reason {
+        DropReason::TtlExpired => return Some(Said::time_exceeded_v6()),
+        DropReason::MalformedSrv6 => Srv6View::parse(packet).err()?.parameter_problem()?,
+        DropReason::UnsupportedNextProtocol => {
+            let Outer { inner: protocol, bytes: offset, .. } = Outer::read(packet).ok()?;
+            Srv6Error::Inner { protocol, offset }.parameter_problem()?
+        }
+        _ => return None,
+    };
+    Some(Said::parameter_problem_v6(code, pointer))
 }
 
 /// What a header over segments says that brings nothing special with it: no records, no congestion, and no octets that

@@ -16,6 +16,7 @@ pub(crate) mod inquiries;
 pub(crate) mod prober;
 pub(crate) mod proxy;
 pub(crate) mod receive;
+pub(crate) mod segment_errors;
 mod segmentation;
 pub(crate) mod setup;
 pub(crate) mod shaping;

@@ -1,6 +1,7 @@
 //! The first stage: from what ports and tunnels brought to a vector of parsed frames. Knows
 //! decapsulation, and which frames cannot be used at all; refuses to decide where any is going.
 
+use super::segment_errors::SegmentErrors;
 use super::telemetry;
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
@@ -36,6 +37,19 @@ pub(crate) struct Arrival {
     sender: Option<NodeIndex>,
 }
 
+/// Packets whose payload is not looked at yet, and who was told of those that end so.
+pub(crate) struct Arrivals {
+    packets: Vec<Arrival>,
+    errors: SegmentErrors,
+}
+
+impl Arrivals {
+    /// With room for so many at once.
+    pub(crate) fn with_capacity(packets: usize) -> Self {
+        Self { packets: Vec::with_capacity(packets), errors: SegmentErrors::default() }
+    }
+}
+
 /// What its way in says about it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lead {
@@ -59,15 +73,16 @@ impl Lead {
 /// Takes packets in: accounts for them, takes tunnel headers off and parses the frames.
 pub(crate) fn receive(
     packets: impl Iterator<Item = Packet>,
-    arrivals: &mut Vec<Arrival>,
+    arrivals: &mut Arrivals,
     fragments: &mut Fragments,
     vector: &mut Vec<Work>,
     context: &mut Context<'_>,
 ) {
+    let Arrivals { packets: arrivals, errors } = arrivals;
     arrivals.extend(packets.map(|packet| arrive(packet, context)));
     locate(arrivals, context.tables, context.carried);
     for arrival in arrivals.drain(..) {
-        parse(arrival, fragments, vector, context);
+        parse(arrival, errors, fragments, vector, context);
     }
 }
 
@@ -153,11 +168,13 @@ fn kept<'a>(
 
 fn parse(
     mut arrival: Arrival,
+    errors: &mut SegmentErrors,
     fragments: &mut Fragments,
     vector: &mut Vec<Work>,
     context: &mut Context<'_>,
 ) {
     let tables = context.tables;
+    let encapsulation = arrival.lead.ok().and_then(Lead::encapsulation);
     let step = arrival.lead.and_then(|lead| match lead {
         Lead::Port(port) if tables.port(port).is_function() => Ok(Step::FromFunction(port)),
         Lead::Port(port) => Ok(Step::FromEndpoint(port)),
@@ -224,7 +241,13 @@ fn parse(
             };
             pass_fragments(work, fragments, vector, context);
         }
-        Err(reason) => context.end(arrival.buffer, owner, path, reason, volume),
+        Err(reason) => {
+            if let (Some(by), Some(sender)) = (encapsulation, arrival.sender) {
+                let packet = arrival.buffer.bytes();
+                vector.extend(errors.about(packet, (by, reason), sender, context));
+            }
+            context.end(arrival.buffer, owner, path, reason, volume);
+        }
     }
 }
 

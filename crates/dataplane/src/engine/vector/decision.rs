@@ -85,6 +85,8 @@ pub(crate) enum Verdict {
     /// Send a copy to every port of the network but the source, and, unless it came from one, to
     /// every other node.
     Replicate { network: NetworkIndex, from: Source },
+    /// Send it, a packet of IPv6 behind an Ethernet header, to another node itself.
+    Tell(NodeIndex),
     /// End here, known to be for the data plane itself.
     Consume,
     /// End here.
