@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::nf_beside;
 use crate::user;
 use catena_agent::{DataplanePaths, Exports, InstancePaths, PortIo, TlsPaths};
-use catena_controller::{Auth, ListenerSource, Overlap};
+use catena_controller::{Auth, ListenerSource, Otlp, Overlap};
 use catena_dataplane::engine::FLOOD_FRAMES_PER_SECOND;
 use catena_dataplane::shell::User;
 use catena_kernel::signals::{BlockedSignals, Signal};
@@ -70,6 +70,13 @@ pub(crate) struct ControllerArguments {
     /// links then begin as its clients called (may be given several times).
     #[arg(long = "trusted-proxy", value_name = "PREFIX", value_parser = proxies)]
     trusted_proxies: Vec<IpNet>,
+    /// A collector of OpenTelemetry that is told all of /metrics at intervals (OTLP over HTTP), such as
+    /// http://127.0.0.1:4318.
+    #[arg(long, value_name = "URL")]
+    otlp_endpoint: Option<String>,
+    /// Seconds from one such telling to the next.
+    #[arg(long, value_name = "SECONDS", default_value_t = 15, requires = "otlp_endpoint", value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    otlp_interval: u64,
     #[command(flatten)]
     keystone: crate::keystone::KeystoneArguments,
 }
@@ -386,6 +393,9 @@ pub(crate) fn controller(arguments: ControllerArguments) -> Result<(), Failure> 
     let mut config = catena_controller::Config::new(listener(&arguments.listen)?, arguments.data);
     config.southbound = arguments.southbound.map(ListenerSource::Address);
     config.trusted_proxies = arguments.trusted_proxies;
+    let interval = Duration::from_secs(arguments.otlp_interval);
+    let otlp = arguments.otlp_endpoint.map(|endpoint| Otlp::new(&endpoint, interval));
+    config.otlp = otlp.transpose()?;
     config.overlap = match arguments.overlap {
         OverlapChoice::Refused => Overlap::Refused,
         OverlapChoice::Allowed => Overlap::Allowed,

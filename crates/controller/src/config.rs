@@ -4,6 +4,7 @@ use crate::auth::Auth;
 use crate::error::ControllerError;
 use catena_model::limits::CHAIN_ANSWER_WAIT_MS;
 use ipnet::IpNet;
+use reqwest::Url;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -69,6 +70,41 @@ pub struct Config {
     pub checkpoint_interval: Duration,
     /// Whose word about the scheme that a client used (`X-Forwarded-Proto`) is believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// Who is told of metrics; none: nobody, who does not ask.
+    pub otlp: Option<Otlp>,
+}
+
+/// A collector of OpenTelemetry that is told of metrics at intervals (OTLP over HTTP).
+#[derive(Clone, Debug)]
+pub struct Otlp {
+    pub(crate) endpoint: Url,
+    pub(crate) interval: Duration,
+}
+
+impl Otlp {
+    /// Path of metrics below the URL of a collector (OpenTelemetry Protocol Exporter, endpoint URLs).
+    const METRICS: &str = "v1/metrics";
+
+    /// A collector by its URL, such as `http://127.0.0.1:4318`, below which metrics have a path of their own.
+    ///
+    /// # Errors
+    /// The URL is none, or not one of plain HTTP; the interval is nothing.
+    pub fn new(endpoint: &str, interval: Duration) -> Result<Self, ControllerError> {
+        let wrong =
+            |reason: String| ControllerError::Otlp { endpoint: endpoint.to_owned(), reason };
+        let below = format!("{}/", endpoint.trim_end_matches('/'));
+        let url = Url::parse(&below).map_err(|error| wrong(error.to_string()))?;
+        if url.scheme() != "http" || url.query().is_some() || url.fragment().is_some() {
+            let reason =
+                "it is no plain http:// URL of a collector; one on this host can pass on by TLS";
+            return Err(wrong(reason.into()));
+        }
+        if interval.is_zero() {
+            return Err(wrong("it cannot be told without a pause".into()));
+        }
+        let endpoint = url.join(Self::METRICS).map_err(|error| wrong(error.to_string()))?;
+        Ok(Self { endpoint, interval })
+    }
 }
 
 /// What a killed controller leaves in the log is no older than this.
@@ -89,6 +125,7 @@ impl Config {
             accepts_loss: false,
             checkpoint_interval: CHECKPOINT_INTERVAL,
             trusted_proxies: Vec::new(),
+            otlp: None,
         }
     }
 }

@@ -47,6 +47,14 @@ pub enum ControllerError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The given collector of OpenTelemetry cannot be told.
+    #[error("the collector at '{endpoint}' cannot be told: {reason}; correct --otlp-endpoint")]
+    Otlp {
+        /// Its URL.
+        endpoint: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A domain cannot begin without a number that nobody knows.
     #[error("the system gives no random numbers: {0}; start the controller again")]
     Randomness(#[source] io::Error),

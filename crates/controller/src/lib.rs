@@ -16,7 +16,7 @@ mod stubs;
 mod wall_clock;
 
 pub use auth::{Auth, KEYSTONE_REMEMBER_MAX, KeystoneConfig, KeystoneService};
-pub use config::{Config, ListenerSource, Overlap};
+pub use config::{Config, ListenerSource, Otlp, Overlap};
 pub use error::ControllerError;
 pub use northbound::{Access, Route, routes};
 pub use southbound::pki::{NODE_CERTIFICATE_DAYS, enroll};
@@ -101,13 +101,16 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
         bulks: northbound::Seats::default(),
         requests: northbound::Seats::default(),
         large_bodies: northbound::Seats::default(),
+        tellings: Arc::default(),
         trusted_proxies: config.trusted_proxies.into(),
     };
+    let app = Arc::new(app);
+    let exporting = northbound::otlp::tell(Arc::clone(&app), config.otlp);
     let (north, south) = connections::doors();
     // The planner computes where this future is polled: that holds up no listener, and who waits for its plan
     // is woken on the spot.
     let mut listeners = tokio::task::JoinSet::new();
-    listeners.spawn(async move { northbound::serve(northbound, &north, Arc::new(app)).await });
+    listeners.spawn(async move { northbound::serve(northbound, &north, app).await });
     let (heard, running, telling) = (signals.clone(), Arc::clone(&fleet), Arc::clone(&fleet));
     listeners
         .spawn(async move { southbound::serve(southbound, &south, authority, fleet, heard).await });
@@ -115,6 +118,7 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
         end = reconciler.run() => end,
         end = checkpoint(file, config.checkpoint_interval) => end,
         end = forgetting => end,
+        end = exporting => end,
         end = reconcile::drain::watch(situation.clone(), Arc::clone(&collector), signals.clone(), receipts) => end,
         end = reconcile::instances::watch(situation.clone(), running) => end,
         end = southbound::telemetry::watch(situation.clone(), telling) => end,

@@ -15,6 +15,12 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
+/// Nanoseconds since 1970.
+pub(crate) fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
 /// A moment as text.
 pub(crate) fn text(seconds: u64) -> String {
     // Years are counted from March, so that the day that some have is their last.

@@ -1,6 +1,7 @@
 //! What requests are answered from. Knows what there is; refuses to know who asks for it and how.
 
 use super::drafts::{Drafts, Maker};
+use super::otlp::Tellings;
 use super::quotas::Quotas;
 use super::seats::Seats;
 use crate::auth::Guard;
@@ -38,6 +39,8 @@ pub(crate) struct App {
     pub(crate) requests: Seats,
     /// Requests whose body may be larger than others.
     pub(crate) large_bodies: Seats,
+    /// What collectors of others were told.
+    pub(crate) tellings: Arc<Tellings>,
     pub(crate) trusted_proxies: Arc<[IpNet]>,
 }
 

@@ -13,6 +13,7 @@ mod hosts;
 mod names;
 mod native;
 mod networking_sfc;
+pub(crate) mod otlp;
 mod packing;
 mod quotas;
 mod routes;

@@ -5,6 +5,8 @@ use super::problem::Problem;
 use super::telemetry_metrics;
 use super::view::View;
 use crate::northbound::answers::of_kind;
+use crate::northbound::app::App;
+use crate::reconcile::Situation;
 use axum::http::StatusCode;
 use axum::response::Response;
 use catena_model::id::ChainId;
@@ -20,6 +22,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -322,6 +325,29 @@ impl Metrics {
 /// The answer to a scrape.
 pub(super) async fn answer(view: &View) -> Result<Response, Problem> {
     let View { app, situation, intent, .. } = view;
+    let known =
+        Known { app: app.as_ref(), situation: situation.clone(), intent: Arc::clone(intent) };
+    Ok(of_kind(StatusCode::OK, CONTENT_TYPE, text(&known).await))
+}
+
+/// What metrics are made of.
+pub(in crate::northbound) struct Known<'k> {
+    pub(super) app: &'k App,
+    pub(super) situation: Situation,
+    pub(super) intent: Arc<Intent>,
+}
+
+impl<'k> Known<'k> {
+    /// All that is known now.
+    pub(in crate::northbound) fn now(app: &'k App) -> Self {
+        let situation = app.situation.borrow().clone();
+        Self { app, situation, intent: app.declared.snapshot().intent }
+    }
+}
+
+/// All metrics, once nodes have told their counters.
+pub(in crate::northbound) async fn text(known: &Known<'_>) -> String {
+    let Known { app, situation, intent } = known;
     let counters = app.collector.all(true).await;
     let mut registry = Registry::default();
     let metrics = Metrics::default();
@@ -338,11 +364,11 @@ pub(super) async fn answer(view: &View) -> Result<Response, Problem> {
         let state = situation.chain_status(intent, chain.id).state;
         metrics.chain_active.get_or_create(&labels).set(i64::from(state == ChainState::Active));
     }
-    telemetry_metrics::add(view, &counters, &mut registry);
+    telemetry_metrics::add(known, &counters, &mut registry);
     let mut text = String::new();
     // Writing to a text cannot fail.
     let _ = encode(&mut text, &registry);
-    Ok(of_kind(StatusCode::OK, CONTENT_TYPE, text))
+    text
 }
 
 /// What people call a chain; one without a name by its identity.

@@ -16,7 +16,7 @@ mod graphs;
 mod instance_delays;
 mod instances;
 mod links;
-mod metrics;
+pub(super) mod metrics;
 mod node_slices;
 mod openapi;
 mod openflow;

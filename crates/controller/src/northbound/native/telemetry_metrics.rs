@@ -1,8 +1,8 @@
 //! What packets and nodes told of delays, among the metrics. Knows names and labels; refuses to know how figures are
 //! reckoned. What was not observed has no line.
 
-use super::metrics::{Counters, Labels, chain_name, count, with};
-use super::view::View;
+use super::metrics::{Counters, Known, Labels, chain_name, count, with};
+use crate::northbound::otlp::Tellings;
 use crate::southbound::telemetry::state::NodeTold;
 use catena_adapt::observe::{DelayFigures, PathFigures, Quantile};
 use catena_model::NodeName;
@@ -33,11 +33,13 @@ struct TelemetryMetrics {
     untold: Counters,
     exported: Counters,
     export_datagrams: Counters,
+    tellings: Counters,
+    untaken: Counters,
 }
 
 /// Adds what is known now.
 pub(super) fn add(
-    view: &View,
+    known: &Known<'_>,
     counters: &BTreeMap<NodeName, NodeCounters>,
     registry: &mut Registry,
 ) {
@@ -46,12 +48,13 @@ pub(super) fn add(
     for (node, counters) in counters {
         metrics.add_exports(&vec![("node", node.into())], &counters.exports);
     }
-    let board = &view.app.fleet.telemetry;
+    metrics.add_tellings(&known.app.tellings);
+    let board = &known.app.fleet.telemetry;
     for path in board.paths() {
-        let record = view.situation.blueprint.ledger.paths.get(&path);
+        let record = known.situation.blueprint.ledger.paths.get(&path);
         let told = board.told_of(path).and_then(|known| known.told.ok());
         let Some((record, (planned, figures))) = record.zip(told) else { continue };
-        let (chain, path) = (chain_name(&view.intent, record.chain), path.to_string());
+        let (chain, path) = (chain_name(&known.intent, record.chain), path.to_string());
         let labels = with(&Labels::new(), &[("chain", &chain), ("path", &path)]);
         metrics.add_path(&labels, &planned.nodes, &figures);
     }
@@ -79,6 +82,8 @@ impl TelemetryMetrics {
         counter("telemetry_lost", "Packets not told of for want of room, by place", &self.untold);
         counter("export_packets", "Packets that collectors of others are told of", &self.exported);
         counter("export_datagrams", "Datagrams to such collectors", &self.export_datagrams);
+        counter("otlp_requests", "Metrics told to a collector by OTLP, by result", &self.tellings);
+        counter("otlp_refused_points", "Of those told, figures that it refused", &self.untaken);
     }
 
     fn add_path(&self, path: &Labels, nodes: &BTreeMap<DeviceId, NodeName>, figures: &PathFigures) {
@@ -100,6 +105,18 @@ impl TelemetryMetrics {
             }
         }
         figures.chain.iter().for_each(|delay| set(&self.chain_delay, path, delay));
+    }
+
+    /// Nothing where nobody is told.
+    fn add_tellings(&self, tellings: &Tellings) {
+        let requests = tellings.requests();
+        if requests.iter().all(|(_, count)| *count == 0) {
+            return;
+        }
+        for (result, requests) in requests {
+            count(&self.tellings, &vec![("result", result.into())], requests);
+        }
+        count(&self.untaken, &Labels::new(), tellings.refused_points());
     }
 
     fn add_exports(&self, here: &Labels, exports: &[ExportCounters]) {

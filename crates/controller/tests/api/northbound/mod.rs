@@ -20,6 +20,7 @@ mod moves;
 mod native;
 mod observed;
 mod origins;
+mod otlp;
 mod packing;
 mod places;
 mod plans;
