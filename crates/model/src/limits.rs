@@ -181,7 +181,7 @@ limits! {
     TOO_BIG_ANSWERS_BURST: u32 = 50, "answers",
         "How many of these may come at once.";
     SEGMENT_ERRORS_PER_SECOND: u32 = 100, "messages",
-        "How often in a second a node tells others by ICMPv6 that their packets of segments cannot go on, and why.";
+        "How often in a second a worker of a node tells others by ICMPv6 that their packets of segments cannot go on, and why.";
     SEGMENT_ERRORS_BURST: u32 = 50, "messages",
         "How many of these may go at once.";
     NSH_CONTEXT_BYTES_MAX: usize = 128, "bytes",

@@ -31,8 +31,8 @@ pub enum PlanError {
     },
     /// Nothing leads its packets over segments.
     #[error(
-        "chain '{chain}' visits segments on its way ('via'), over which {carried} leads no packets; take them away \
-         first ('via': {{}}), or carry it by one of {takers}"
+        "chain '{chain}' visits segments on its way ('via'), over which {carried} leads no packets; carry it by one \
+         of {takers}, or let an operator take them away first ('via': {{}})"
     )]
     NoWayOverSegments {
         /// The chain.

@@ -92,7 +92,7 @@ pub use packing::{Assignment, Packed, SEARCHED_INSTANCES_MAX, Unplaced, packing,
 pub use paths::Paths;
 pub use placement::{PLACEMENT_HOSTS_MAX, PROVED_FUNCTIONS_MAX, placements};
 pub use port_numbers::{GivenPathlet, Identities, NumberBooks, PortNumbers, RestingNumber};
-pub use preview::preview;
+pub use preview::{is_for_operators, preview};
 pub use programs::Programs;
 pub use receipt::Changes;
 pub use reconcile::{News, NodeNews, Planned, Reconciler};

@@ -3,6 +3,8 @@
 
 mod words;
 
+pub use words::is_for_operators;
+
 use crate::blueprint::Blueprint;
 use crate::index::IndexedIntent;
 use crate::intent::Intent;

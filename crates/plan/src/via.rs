@@ -43,7 +43,7 @@ pub(crate) fn check(intent: &Intent, chain: &Chain) -> Result<(), PlanError> {
 /// Why nobody could be visited by these; none: somebody might.
 fn fault_of(segments: &[Ipv6Addr]) -> Option<String> {
     if segments.is_empty() {
-        return Some("names none: leave the function out".into());
+        return Some("it names none: leave the function out".into());
     }
     if segments.len() >= SEGMENTS_MAX {
         return Some(format!(
@@ -109,13 +109,15 @@ fn check_owners(inventory: &Inventory, hop: &HopEntry) -> Result<(), String> {
     for segment in &hop.via {
         let locator = Locator::of(*segment).ok();
         let owner = inventory.all().find(|(_, _, facts)| {
-            facts.segments.is_some_and(|place| Some(place.locator) == locator)
+            facts
+                .segments
+                .is_some_and(|place| Some(place.locator) == locator || place.address == *segment)
         });
         if let Some((node, ..)) = owner {
             let function = &hop.name;
             return Err(format!(
-                "segment {segment} on the way to function '{function}' ('via') is below the locator of node '{node}', \
-                 which takes it for another packet: name a segment of somebody else"
+                "segment '{segment}' on the way to function '{function}' ('via') is of node '{node}', by its locator or its \
+                 address in the underlay, which takes it for another packet: name a segment of somebody else"
             ));
         }
     }

@@ -9,6 +9,7 @@ use crate::traffic::{Family, Sender, address, send_and_count};
 use catena_client::Kind;
 use catena_client::deploy::Deployed;
 use catena_model::DropReason;
+use catena_model::explain::{ExplainQuery, ExplainSubject};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 
@@ -97,6 +98,14 @@ fn packets_visit_segments_of_plain_linux_and_nobody_takes_their_silence_for_a_fa
         }
         let told = house.tell(&["chain", "show", &chain]);
         assert!(told.contains(&format!("to v2 via {}", SEGMENTS.join(", "))), "{told}");
+        for family in [Family::V4, Family::V6] {
+            let [from, to] = ["S", "D"].map(|name| SocketAddr::new(address(name, family), PORT));
+            let packet = ExplainSubject::Described(format!("udp {from} > {to}"));
+            let query =
+                ExplainQuery { from: Some("port:S@customer".into()), packet, why_not: None };
+            let told = house.client.explain(&query).expect("an explanation");
+            assert_eq!(told.verdict, "delivered by port D@customer of host2 after 2 functions");
+        }
         update(&["--via", "none"]);
         send(house, PACKETS);
         assert_eq!(led_on(&router, SEGMENTS[0]), (twice, 0), "nobody goes there now");

@@ -38,16 +38,26 @@ pub(super) fn telemetry_of(chain: &Value) -> Result<Option<Telemetry>, ClientErr
     telemetry.map_err(|error| unexpected("a port chain", &error.to_string()))
 }
 
-/// The segments of others that packets of a port chain visit on their way to a function, by its name.
+/// The segments of others that packets of a port chain visit on their way to a function, by its name, or by its identity
+/// where the chain has another of that name.
 pub(super) fn via_of(client: &Client, chain: &Value) -> Result<Via, ClientError> {
     let by_id: Option<Via> = serde_json::from_value(chain["via"].clone())
         .map_err(|error| unexpected("a port chain", &error.to_string()))?;
-    let named = by_id.unwrap_or_default().into_iter().map(|(id, segments)| {
-        let group = client.show(Kind::PortPairGroup, &id)?;
-        let name = group["name"].as_str().filter(|name| !name.is_empty());
-        Ok((name.map_or(id, str::to_owned), segments))
+    let by_id = by_id.unwrap_or_default();
+    if by_id.is_empty() {
+        return Ok(by_id);
+    }
+    let groups = chain["port_pair_groups"].as_array().into_iter().flatten();
+    let named = groups.filter_map(Value::as_str).map(|id| {
+        let group = client.show(Kind::PortPairGroup, id)?;
+        Ok((id.to_owned(), group["name"].as_str().unwrap_or_default().to_owned()))
     });
-    named.collect()
+    let names: BTreeMap<String, String> = named.collect::<Result<_, ClientError>>()?;
+    let is_alone = |name: &&String| {
+        !name.is_empty() && names.values().filter(|other| other == name).count() < 2
+    };
+    let key = |id: String| names.get(&id).filter(is_alone).cloned().unwrap_or(id);
+    Ok(by_id.into_iter().map(|(id, segments)| (key(id), segments)).collect())
 }
 
 /// What networking-sfc has no words for: a new chain must be changed so before it takes packets.

@@ -12,7 +12,8 @@ const NODES: [&str; 2] = ["node", "at_links"];
 const SENTENCES: [&str; 6] = ["detail", "disruption", "message", "reason", "status_reason", "text"];
 /// What stands before a node's name in a sentence that does not quote it.
 const BEFORE_NAMES: [&str; 4] = [" at ", " (", "left ", "reach "];
-const QUOTED: &str = "node '";
+/// What stands before a name of the network between hosts in quotation marks.
+const QUOTED: [&str; 2] = ["node '", "segment '"];
 /// What stands in place of a name.
 const HIDDEN: &str = "(hidden)";
 /// What stands before the words of a node, on why it does not attach a port or refuses a program, and
@@ -65,11 +66,15 @@ fn hide_in_sentences(told: &mut Value, known: &Programs) {
 }
 
 fn without<'n>(sentence: &str, known: impl Iterator<Item = &'n NodeName>) -> String {
-    let mut parts = sentence.split(QUOTED);
-    let mut told = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let rest = part.split_once('\'').map_or("", |(_, rest)| rest);
-        told.push_str(&format!("{QUOTED}{HIDDEN}'{rest}"));
+    let mut told = sentence.to_owned();
+    for quoted in QUOTED {
+        let mut parts = told.split(quoted);
+        let mut hidden = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let rest = part.split_once('\'').map_or("", |(_, rest)| rest);
+            hidden.push_str(&format!("{quoted}{HIDDEN}'{rest}"));
+        }
+        told = hidden;
     }
     for before in BEFORE_A_NODES_WORDS {
         if let Some(at) = told.find(before) {
@@ -120,6 +125,10 @@ mod tests {
                 "did not come back from instance 'v8' of 'v8' ((hidden))",
             ),
             ("left host1 and did not reach v8", "left (hidden) and did not reach (hidden)"),
+            (
+                "segment '5f00:0:2::e' on the way to 'v8' is of node 'v8', by its locator",
+                "segment '(hidden)' on the way to 'v8' is of node '(hidden)', by its locator",
+            ),
             ("visited v8 instead of host1", "visited v8 instead of host1"),
             (
                 "port 'p' is not bound on node 'v8': interface 'eth7' carries the node's own \

@@ -49,6 +49,7 @@ pub(super) fn lines(before: Version<'_>, after: Version<'_>) -> Vec<String> {
     for (label, what) in ATTRIBUTES {
         changed(&mut lines, label, of(before, what), of(after, what));
     }
+    changed(&mut lines, BETWEEN_HOSTS, before.map(segments), after.map(segments));
     lines
 }
 
@@ -56,7 +57,7 @@ pub(super) fn lines(before: Version<'_>, after: Version<'_>) -> Vec<String> {
 type Attribute = (&'static str, fn(&Chain) -> String);
 
 /// What a chain says about itself beside functions and rules.
-const ATTRIBUTES: [Attribute; 7] = [
+const ATTRIBUTES: [Attribute; 6] = [
     ("name", |chain| chain.label.name.clone()),
     ("encapsulation", |chain| chain.encapsulation.name().to_owned()),
     ("set-up", |chain| chain.setup.name().to_owned()),
@@ -65,12 +66,27 @@ const ATTRIBUTES: [Attribute; 7] = [
     ("telemetry", |chain| {
         chain.telemetry.as_ref().map_or_else(|| "none".to_owned(), Telemetry::to_string)
     }),
-    ("segments on the way", |chain| {
-        let all = chain.functions.iter().filter_map(|function| chain.via.get(function)).flatten();
-        let all: Vec<String> = all.map(Ipv6Addr::to_string).collect();
-        if all.is_empty() { "none".into() } else { all.join(", ") }
-    }),
 ];
+
+/// What is said of the network between hosts.
+const BETWEEN_HOSTS: &str = "segments on the way";
+
+/// Is a line about a chain for whoever runs the network between hosts, and for nobody else?
+#[must_use]
+pub fn is_for_operators(line: &str) -> bool {
+    line.strip_prefix("~ ").is_some_and(|rest| rest.starts_with(BETWEEN_HOSTS))
+}
+
+/// The segments of others that packets visit, by the function that they lead to.
+fn segments((intent, chain): (&Intent, &Chain)) -> String {
+    let of_one = |function: &FunctionId| {
+        let segments: Vec<String> =
+            chain.via.get(function)?.iter().map(Ipv6Addr::to_string).collect();
+        Some(format!("{} by {}", function_name(intent, *function), segments.join(", ")))
+    };
+    let all: Vec<String> = chain.functions.iter().filter_map(of_one).collect();
+    if all.is_empty() { "none".into() } else { all.join("; ") }
+}
 
 fn changed(lines: &mut Vec<String>, label: &str, before: Option<String>, after: Option<String>) {
     if let (Some(before), Some(after)) = (before, after)

@@ -5,6 +5,7 @@ use super::*;
 use crate::golden::{each_bit_flip, each_truncation, hex};
 use crate::ipv6::{self, Ipv6Header};
 use crate::scalar::FlowLabel;
+use std::vec;
 
 const ECHO_REQUEST: &str = include_str!("../../../../conformance/icmp/echo_request.hex");
 

@@ -140,7 +140,11 @@ async fn report(
     });
     let nodes = at_nodes.collect();
     let via = chain.via.iter().filter(|_| identity.sees_all());
-    let via = via.map(|(function, segments)| (name(function), segments.clone()));
+    let is_alone = |own: &str| chain.functions.iter().filter(|id| name(id) == own).count() < 2;
+    let key = |id: &FunctionId| {
+        Some(name(id)).filter(|own| is_alone(own)).unwrap_or_else(|| id.to_string())
+    };
+    let via = via.map(|(function, segments)| (key(function), segments.clone()));
     ChainReport {
         via: via.collect(),
         status: situation.chain_status(intent, chain.id),
@@ -294,7 +298,7 @@ fn of_functions(
     let mut found = BTreeMap::new();
     for (name, segments) in via {
         let is_it = |function: &&ServiceFunction| {
-            function.label.name == name || function.id.to_string() == name
+            (function.label.name == name && !name.is_empty()) || function.id.to_string() == name
         };
         let mut named = functions().filter(is_it);
         let function = named.next().ok_or_else(|| {

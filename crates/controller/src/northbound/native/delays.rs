@@ -138,7 +138,8 @@ fn whole(telemetry: &Telemetry, figures: &PathFigures) -> WholeDelay {
 
 /// Why the delay of a whole path is not known.
 fn why_none(telemetry: &Telemetry, figures: &PathFigures) -> &'static str {
-    if figures.hops.len() < 2 {
+    // Segments of others are hops, and no node of ours.
+    if figures.hops.iter().filter(|hop| !hop.visits.is_empty()).count() < 2 {
         "it has one hop: the delay is that in its functions"
     } else if !telemetry.fields.contains(&TelemetryField::Arrival) {
         "its packets do not take along when they came ('arrival')"

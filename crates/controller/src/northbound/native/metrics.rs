@@ -341,7 +341,7 @@ impl<'k> Known<'k> {
     /// All that is known now.
     pub(in crate::northbound) fn now(app: &'k App) -> Self {
         let situation = app.situation.borrow().clone();
-        Self { app, situation, intent: app.declared.snapshot().intent }
+        Self { app, situation, intent: Arc::new(app.declared.snapshot().intent.intent().clone()) }
     }
 }
 

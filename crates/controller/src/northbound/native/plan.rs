@@ -71,8 +71,12 @@ pub(super) async fn preview(view: &View) -> Result<Response, Problem> {
     let then = draft.declared.snapshot().intent;
     let (blueprint, inventory) = (&situation.blueprint, &situation.inventory);
     let mut preview = catena_plan::preview(blueprint, &draft.origin.intent, &then, inventory);
-    // Nodes are the operator's.
-    preview.nodes.retain(|_| view.identity.sees_all());
+    // Nodes are the operator's, and so is what is between them.
+    let sees_all = view.identity.sees_all();
+    preview.nodes.retain(|_| sees_all);
+    for chain in &mut preview.chains {
+        chain.lines.retain(|line| sees_all || !catena_plan::is_for_operators(line));
+    }
     view.told(&Plan {
         plan: draft.origin.revision.0,
         preview,

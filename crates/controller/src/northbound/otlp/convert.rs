@@ -47,7 +47,7 @@ pub(super) fn request(text: &str, now_ns: u64) -> ExportMetricsServiceRequest {
 
 fn attribute(key: &str, value: &str) -> KeyValue {
     let value = Some(AnyValue { value: Some(Value::StringValue(value.into())) });
-    KeyValue { key: key.into(), value }
+    KeyValue { key: key.into(), value, ..KeyValue::default() }
 }
 
 fn metrics(text: &str, now_ns: u64) -> Vec<Metric> {

@@ -80,6 +80,15 @@ impl<'c> Caller<'c> {
         path: &str,
         body: Option<&Value>,
     ) -> reqwest::blocking::Response {
+        self.made(method, path, body).send().unwrap()
+    }
+
+    fn made(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> reqwest::blocking::RequestBuilder {
         let (http, url) = self.controller.raw();
         let mut request = http.request(method.parse().unwrap(), format!("{url}{path}"));
         if let Some(token) = &self.token {
@@ -88,7 +97,15 @@ impl<'c> Caller<'c> {
         if let Some(body) = body {
             request = request.json(body);
         }
-        request.send().unwrap()
+        request
+    }
+
+    /// Changes something in a draft.
+    pub fn put_in_draft(&self, draft: &str, path: &str, body: &Value) -> Answer {
+        let answer =
+            self.made("PUT", path, Some(body)).header("Catena-Draft", draft).send().unwrap();
+        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+        Answer { status, headers, text: answer.text().unwrap() }
     }
 
     pub fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {

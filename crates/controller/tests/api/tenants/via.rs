@@ -30,6 +30,16 @@ fn a_tenant_neither_says_nor_learns_which_segments_his_chain_visits() {
         let told = own.call("GET", path, None);
         assert!(told.status == 200 && !told.text.contains(ROUTER), "{told:?}");
     }
+    // Nor by what a change of his would do: without the function nobody visits them.
+    let other = own.create("/v2.0/sfc/port_pair_groups", &json!({"name": "other"}));
+    let draft = own.call("POST", "/v1/plan", Some(&json!({}))).json();
+    let id = draft["draft"].as_str().unwrap_or_else(|| panic!("{draft}"));
+    let instead = json!({"port_chain": {"port_pair_groups": [other]}});
+    let told = own.put_in_draft(id, &border, &instead);
+    assert_eq!(told.status, 200, "{told:?}");
+    let told = own.call("GET", &format!("/v1/plan/{id}"), None);
+    assert!(told.status == 200 && told.text.contains("was: edge"), "{told:?}");
+    assert!(!told.text.contains(ROUTER) && !told.text.contains("on the way"), "{told:?}");
     // What he changes beside them leaves them as they are.
     let told = own.call("PATCH", &native, Some(&json!({"setup": "reactive"})));
     assert!(told.status == 200 && !told.text.contains(ROUTER), "{told:?}");

@@ -237,6 +237,16 @@ pub(crate) fn error_of(by: Encapsulation, packet: &[u8], reason: DropReason) -> 
     Some(Said::parameter_problem_v6(code, pointer))
 }
 
+/// A packet as it comes to a node, once others on the way have led it on by their segments, as each is taken to do.
+pub(crate) fn led_on(mut packet: Vec<u8>, to: Locator) -> Vec<u8> {
+    let is_there = |packet: &[u8]| {
+        let header = Ipv6Header::parse(packet).ok().map(|(header, _)| header);
+        header.is_none_or(|header| Locator::of(header.destination) == Ok(to))
+    };
+    while !is_there(&packet) && srv6::end(&mut packet).is_ok() {}
+    packet
+}
+
 /// What a header over segments says that brings nothing special with it: no records, no congestion, and no octets that
 /// it does not count.
 #[inline]

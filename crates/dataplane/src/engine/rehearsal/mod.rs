@@ -222,6 +222,11 @@ impl Rehearsal {
                     if let Some(reason) = refuses(Way::Tunnel(tunnel)) {
                         self.end(number, reason);
                     } else {
+                        let place = self.tables().node_segments(node);
+                        let payload = match place.filter(|_| tunnel.is_segmented()) {
+                            Some(place) => encap::led_on(payload, place.locator),
+                            None => payload,
+                        };
                         let (by, payload) =
                             (DepartureBy::Tunnel { to, tunnel }, FrameBytes(payload));
                         self.departures.push(Departure { copy: number, by, payload });
