@@ -83,7 +83,7 @@ impl TelemetryMetrics {
         counter("export_packets", "Packets that collectors of others are told of", &self.exported);
         counter("export_datagrams", "Datagrams to such collectors", &self.export_datagrams);
         counter("otlp_requests", "Metrics told to a collector by OTLP, by result", &self.tellings);
-        counter("otlp_refused_points", "Of those told, figures that it refused", &self.untaken);
+        counter("otlp_points", "Of those told, figures by what became of them", &self.untaken);
     }
 
     fn add_path(&self, path: &Labels, nodes: &BTreeMap<DeviceId, NodeName>, figures: &PathFigures) {
@@ -116,7 +116,7 @@ impl TelemetryMetrics {
         for (result, requests) in requests {
             count(&self.tellings, &vec![("result", result.into())], requests);
         }
-        count(&self.untaken, &Labels::new(), tellings.refused_points());
+        count(&self.untaken, &vec![("result", "refused".into())], tellings.refused_points());
     }
 
     fn add_exports(&self, here: &Labels, exports: &[ExportCounters]) {

@@ -165,7 +165,7 @@ fn a_collector_that_fails_is_counted_and_holds_up_nothing() {
     });
     let (http, url) = controller.raw();
     let text = http.get(format!("{url}/metrics")).send().unwrap().text().unwrap();
-    assert!(text.contains("\ncatena_otlp_refused_points_total 3\n"), "{text}");
+    assert!(text.contains("\ncatena_otlp_points_total{result=\"refused\"} 3\n"), "{text}");
 }
 
 #[test]
