@@ -38,8 +38,8 @@ pub(super) fn telemetry_of(chain: &Value) -> Result<Option<Telemetry>, ClientErr
     telemetry.map_err(|error| unexpected("a port chain", &error.to_string()))
 }
 
-/// The segments of others that packets of a port chain visit on their way to a function, by its name, or by its identity
-/// where the chain has another of that name.
+/// The segments of others that packets of a port chain visit on their way to a function, by its name, or by its
+/// identity where the chain has another of that name.
 pub(super) fn via_of(client: &Client, chain: &Value) -> Result<Via, ClientError> {
     let by_id: Option<Via> = serde_json::from_value(chain["via"].clone())
         .map_err(|error| unexpected("a port chain", &error.to_string()))?;

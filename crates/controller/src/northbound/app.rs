@@ -1,9 +1,9 @@
 //! What requests are answered from. Knows what there is; refuses to know who asks for it and how.
 
 use super::drafts::{Drafts, Maker};
-use super::otlp::Tellings;
 use super::quotas::Quotas;
 use super::seats::Seats;
+use super::tellings::Tellings;
 use crate::auth::Guard;
 use crate::config::Overlap;
 use crate::declared::Declared;

@@ -20,6 +20,7 @@ mod routes;
 mod rule_sets;
 mod seats;
 mod serve;
+mod tellings;
 mod templates;
 
 pub(crate) use app::App;

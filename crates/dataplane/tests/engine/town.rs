@@ -150,7 +150,7 @@ pub(crate) fn node_segments(node: usize) -> SegmentPlace {
     }
 }
 
-/// What plain routers do with a packet of the underlay before it comes to one of so many nodes; false: it is for a host.
+/// What plain routers do with a packet before it comes to one of so many nodes; false: it is for a host.
 pub(crate) fn lead_on(nodes: usize, packet: &mut [u8]) -> bool {
     let is_for_node = |packet: &[u8]| {
         let to = Ipv6Header::parse(packet).expect("a packet").0.destination;

@@ -2,7 +2,7 @@
 //! reckoned. What was not observed has no line.
 
 use super::metrics::{Counters, Known, Labels, chain_name, count, with};
-use crate::northbound::otlp::Tellings;
+use crate::northbound::tellings::Tellings;
 use crate::southbound::telemetry::state::NodeTold;
 use catena_adapt::observe::{DelayFigures, PathFigures, Quantile};
 use catena_model::NodeName;

@@ -1,5 +1,5 @@
-//! Tells a collector of OpenTelemetry at intervals what `/metrics` says (OTLP over HTTP, protobuf). Knows where it is and
-//! what became of each telling; refuses to know what the figures mean.
+//! Tells a collector of OpenTelemetry at intervals what `/metrics` says (OTLP over HTTP, protobuf). Knows where it is
+//! and what it answers; refuses to know what the figures mean.
 //!
 //! Counters are cumulative: what a collector misses of one telling is in the next, so nothing is kept for it.
 
@@ -15,7 +15,6 @@ use prost::Message;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, Url};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
@@ -24,29 +23,6 @@ const PROTOBUF: &str = "application/x-protobuf";
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// Most of an answer that is read.
 const ANSWER_BYTES_MAX: usize = 4_096;
-
-/// What became of what was told.
-#[derive(Debug, Default)]
-pub(crate) struct Tellings {
-    told: AtomicU64,
-    failed: AtomicU64,
-    refused_points: AtomicU64,
-}
-
-impl Tellings {
-    /// Requests by what became of them.
-    pub(super) fn requests(&self) -> [(&'static str, u64); 2] {
-        [
-            ("told", self.told.load(Ordering::Relaxed)),
-            ("failed", self.failed.load(Ordering::Relaxed)),
-        ]
-    }
-
-    /// Figures that a collector took none of, in requests that it took.
-    pub(super) fn refused_points(&self) -> u64 {
-        self.refused_points.load(Ordering::Relaxed)
-    }
-}
 
 /// Tells until the returned future is dropped; if nobody is to be told, it waits for ever.
 pub(crate) async fn tell(app: Arc<App>, otlp: Option<Otlp>) -> Result<(), ControllerError> {
@@ -62,10 +38,9 @@ pub(crate) async fn tell(app: Arc<App>, otlp: Option<Otlp>) -> Result<(), Contro
         ticks.tick().await;
         let outcome = tell_once(&app, &http, &endpoint).await;
         let tellings = &app.tellings;
-        let counter = if outcome.is_ok() { &tellings.told } else { &tellings.failed };
-        counter.fetch_add(1, Ordering::Relaxed);
-        if let Ok(Taken { refused, .. }) = &outcome {
-            tellings.refused_points.fetch_add(*refused, Ordering::Relaxed);
+        match &outcome {
+            Ok(Taken { refused, .. }) => tellings.took(*refused),
+            Err(_) => tellings.failed(),
         }
         let said = match &outcome {
             Ok(Taken { refused: 0, .. }) => Ok(()),

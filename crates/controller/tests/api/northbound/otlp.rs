@@ -1,4 +1,5 @@
-//! What a collector of OpenTelemetry is told: the figures of `/metrics`, and that a collector that fails holds up nothing.
+//! What a collector of OpenTelemetry is told: the figures of `/metrics`, and that a collector that fails holds up
+//! nothing.
 
 use crate::support::agent::FakeAgent;
 use crate::support::{Controller, PATIENCE, eventually, loopback, open};

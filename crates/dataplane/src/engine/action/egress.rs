@@ -31,7 +31,6 @@ use crate::engine::vector::owner::{Owner, Passage};
 use crate::engine::vector::{Source, Step, Work};
 use catena_io::{Buffer, SegmentationKind};
 use catena_model::account::{Created, Volume};
-use catena_model::resource::Encapsulation;
 use catena_model::topology::PortNumber;
 use catena_model::{DropReason, TunnelKind};
 use catena_wire::ethernet;
@@ -237,7 +236,7 @@ impl Executor<'_, '_> {
 
     /// Sends a packet of IPv6 to another node by the underlay, as it is.
     fn tell(&mut self, mut work: Work, node: NodeIndex) {
-        let tunnel = TunnelKind::Path(Encapsulation::Srv6);
+        let tunnel = encap::SEGMENTED;
         let Some(to) = self.context.tables.node_end(node, tunnel) else {
             return self.context.end_work(work, DropReason::NoSegments);
         };

@@ -16,7 +16,7 @@ use catena_model::explain::HeaderLayer;
 use catena_model::limits::SEGMENTS_MAX;
 use catena_model::program::{PROXY_MAC, SegmentPlace};
 use catena_model::resource::Encapsulation;
-use catena_model::{DropReason, PathId};
+use catena_model::{DropReason, PathId, TunnelKind};
 use catena_wire::ethernet::{self, EthernetHeader, HEADER_BYTES};
 use catena_wire::icmp::error_message::Said;
 use catena_wire::ipv6::{self, Ipv6Header};
@@ -37,6 +37,9 @@ const _: () = assert!(BYTES_MAX <= super::HEADER_BYTES_MAX, "segments fit no hea
 const ECN: u8 = 3;
 /// What of a flow's hash its label holds (RFC 6437).
 const FLOW_LABEL_MAX: u64 = FlowLabel::MAX as u64;
+
+/// The tunnel of packets of IPv6, whatever is inside of them.
+pub(crate) const SEGMENTED: TunnelKind = TunnelKind::Path(Encapsulation::Srv6);
 
 /// The two of them: with whole frames inside, and with packets.
 pub(super) struct Srv6 {
