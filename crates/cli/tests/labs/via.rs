@@ -104,7 +104,10 @@ fn packets_visit_segments_of_plain_linux_and_nobody_takes_their_silence_for_a_fa
             let query =
                 ExplainQuery { from: Some("port:S@customer".into()), packet, why_not: None };
             let told = house.client.explain(&query).expect("an explanation");
-            assert_eq!(told.verdict, "delivered by port D@customer of host2 after 2 functions");
+            assert_eq!(
+                told.verdict,
+                "delivered by port D@customer of host2 · 2 nodes · 2 functions"
+            );
         }
         update(&["--via", "none"]);
         send(house, PACKETS);
