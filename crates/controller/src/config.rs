@@ -99,6 +99,14 @@ impl Otlp {
                 "it is no plain http:// URL of a collector; one on this host can pass on by TLS";
             return Err(wrong(reason.into()));
         }
+        if !url.username().is_empty() || url.password().is_some() {
+            let reason =
+                "it names a user, and whoever is asked for one is not told; leave that out";
+            return Err(ControllerError::Otlp {
+                endpoint: "(hidden)".into(),
+                reason: reason.into(),
+            });
+        }
         if interval.is_zero() {
             return Err(wrong("it cannot be told without a pause".into()));
         }

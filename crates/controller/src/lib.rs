@@ -101,15 +101,15 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
         bulks: northbound::Seats::default(),
         requests: northbound::Seats::default(),
         large_bodies: northbound::Seats::default(),
-        tellings: Arc::default(),
+        otlp: Arc::default(),
         trusted_proxies: config.trusted_proxies.into(),
     };
     let app = Arc::new(app);
-    let exporting = northbound::otlp::tell(Arc::clone(&app), config.otlp);
     let (north, south) = connections::doors();
     // The planner computes where this future is polled: that holds up no listener, and who waits for its plan
     // is woken on the spot.
     let mut listeners = tokio::task::JoinSet::new();
+    listeners.spawn(northbound::otlp::export(Arc::clone(&app), config.otlp));
     listeners.spawn(async move { northbound::serve(northbound, &north, app).await });
     let (heard, running, telling) = (signals.clone(), Arc::clone(&fleet), Arc::clone(&fleet));
     listeners
@@ -118,7 +118,6 @@ pub async fn run(config: Config) -> Result<(), ControllerError> {
         end = reconciler.run() => end,
         end = checkpoint(file, config.checkpoint_interval) => end,
         end = forgetting => end,
-        end = exporting => end,
         end = reconcile::drain::watch(situation.clone(), Arc::clone(&collector), signals.clone(), receipts) => end,
         end = reconcile::instances::watch(situation.clone(), running) => end,
         end = southbound::telemetry::watch(situation.clone(), telling) => end,

@@ -1,9 +1,9 @@
 //! What requests are answered from. Knows what there is; refuses to know who asks for it and how.
 
 use super::drafts::{Drafts, Maker};
+use super::otlp_counters::OtlpCounters;
 use super::quotas::Quotas;
 use super::seats::Seats;
-use super::tellings::Tellings;
 use crate::auth::Guard;
 use crate::config::Overlap;
 use crate::declared::Declared;
@@ -40,7 +40,7 @@ pub(crate) struct App {
     /// Requests whose body may be larger than others.
     pub(crate) large_bodies: Seats,
     /// What collectors of others were told.
-    pub(crate) tellings: Arc<Tellings>,
+    pub(crate) otlp: Arc<OtlpCounters>,
     pub(crate) trusted_proxies: Arc<[IpNet]>,
 }
 

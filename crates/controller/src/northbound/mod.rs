@@ -14,13 +14,13 @@ mod names;
 mod native;
 mod networking_sfc;
 pub(crate) mod otlp;
+mod otlp_counters;
 mod packing;
 mod quotas;
 mod routes;
 mod rule_sets;
 mod seats;
 mod serve;
-mod tellings;
 mod templates;
 
 pub(crate) use app::App;

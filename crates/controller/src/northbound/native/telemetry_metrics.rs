@@ -2,7 +2,7 @@
 //! reckoned. What was not observed has no line.
 
 use super::metrics::{Counters, Known, Labels, chain_name, count, with};
-use crate::northbound::tellings::Tellings;
+use crate::northbound::otlp_counters::OtlpCounters;
 use crate::southbound::telemetry::state::NodeTold;
 use catena_adapt::observe::{DelayFigures, PathFigures, Quantile};
 use catena_model::NodeName;
@@ -33,8 +33,8 @@ struct TelemetryMetrics {
     untold: Counters,
     exported: Counters,
     export_datagrams: Counters,
-    tellings: Counters,
-    untaken: Counters,
+    otlp_requests: Counters,
+    otlp_points: Counters,
 }
 
 /// Adds what is known now.
@@ -48,7 +48,7 @@ pub(super) fn add(
     for (node, counters) in counters {
         metrics.add_exports(&vec![("node", node.into())], &counters.exports);
     }
-    metrics.add_tellings(&known.app.tellings);
+    metrics.add_otlp(&known.app.otlp);
     let board = &known.app.fleet.telemetry;
     for path in board.paths() {
         let record = known.situation.blueprint.ledger.paths.get(&path);
@@ -82,8 +82,12 @@ impl TelemetryMetrics {
         counter("telemetry_lost", "Packets not told of for want of room, by place", &self.untold);
         counter("export_packets", "Packets that collectors of others are told of", &self.exported);
         counter("export_datagrams", "Datagrams to such collectors", &self.export_datagrams);
-        counter("otlp_requests", "Metrics told to a collector by OTLP, by result", &self.tellings);
-        counter("otlp_points", "Of those told, figures by what became of them", &self.untaken);
+        counter("otlp_requests", "Requests of OTLP to a collector, by result", &self.otlp_requests);
+        counter(
+            "otlp_points",
+            "Figures in requests that the collector took, by what became of them",
+            &self.otlp_points,
+        );
     }
 
     fn add_path(&self, path: &Labels, nodes: &BTreeMap<DeviceId, NodeName>, figures: &PathFigures) {
@@ -108,15 +112,15 @@ impl TelemetryMetrics {
     }
 
     /// Nothing where nobody is told.
-    fn add_tellings(&self, tellings: &Tellings) {
-        let requests = tellings.requests();
+    fn add_otlp(&self, otlp: &OtlpCounters) {
+        let requests = otlp.requests();
         if requests.iter().all(|(_, count)| *count == 0) {
             return;
         }
         for (result, requests) in requests {
-            count(&self.tellings, &vec![("result", result.into())], requests);
+            count(&self.otlp_requests, &vec![("result", result.into())], requests);
         }
-        count(&self.untaken, &vec![("result", "refused".into())], tellings.refused_points());
+        count(&self.otlp_points, &vec![("result", "rejected".into())], otlp.rejected_points());
     }
 
     fn add_exports(&self, here: &Labels, exports: &[ExportCounters]) {

@@ -24,8 +24,8 @@ const ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// Most of an answer that is read.
 const ANSWER_BYTES_MAX: usize = 4_096;
 
-/// Tells until the returned future is dropped; if nobody is to be told, it waits for ever.
-pub(crate) async fn tell(app: Arc<App>, otlp: Option<Otlp>) -> Result<(), ControllerError> {
+/// Exports until the returned future is dropped; where nobody is to be told, it waits for ever.
+pub(crate) async fn export(app: Arc<App>, otlp: Option<Otlp>) -> Result<(), ControllerError> {
     let Some(Otlp { endpoint, interval }) = otlp else { return std::future::pending().await };
     let http = Client::builder().timeout(ANSWER_WAIT).no_proxy();
     let http = http.redirect(reqwest::redirect::Policy::none()).build();
@@ -36,22 +36,22 @@ pub(crate) async fn tell(app: Arc<App>, otlp: Option<Otlp>) -> Result<(), Contro
     let mut before = None;
     loop {
         ticks.tick().await;
-        let outcome = tell_once(&app, &http, &endpoint).await;
-        let tellings = &app.tellings;
+        let outcome = export_once(&app, &http, &endpoint).await;
+        let counters = &app.otlp;
         match &outcome {
-            Ok(Taken { refused, .. }) => tellings.took(*refused),
-            Err(_) => tellings.failed(),
+            Ok(Taken { rejected, .. }) => counters.took(*rejected),
+            Err(_) => counters.failed(),
         }
         let said = match &outcome {
-            Ok(Taken { refused: 0, .. }) => Ok(()),
-            Ok(Taken { why, .. }) => Err(format!("it refused some of the figures: {why}")),
+            Ok(Taken { rejected: 0, .. }) => Ok(()),
+            Ok(Taken { why, .. }) => Err(format!("it rejected some of the figures: {why}")),
             Err(why) => Err(why.clone()),
         };
         // Once for each change, and not once for each interval.
         if before.as_ref() != Some(&said) {
             match &said {
-                Ok(()) => tracing::info!(%endpoint, "metrics are told by OTLP"),
-                Err(why) => tracing::warn!(%endpoint, "metrics are not told by OTLP: {why}"),
+                Ok(()) => tracing::info!(%endpoint, "metrics are exported by OTLP"),
+                Err(why) => tracing::warn!(%endpoint, "metrics are not exported by OTLP: {why}"),
             }
             before = Some(said);
         }
@@ -60,11 +60,11 @@ pub(crate) async fn tell(app: Arc<App>, otlp: Option<Otlp>) -> Result<(), Contro
 
 /// What a collector said of a request that it took.
 struct Taken {
-    refused: u64,
+    rejected: u64,
     why: String,
 }
 
-async fn tell_once(app: &App, http: &Client, endpoint: &Url) -> Result<Taken, String> {
+async fn export_once(app: &App, http: &Client, endpoint: &Url) -> Result<Taken, String> {
     let text = metrics::text(&metrics::Known::now(app)).await;
     let request = convert::request(&text, wall_clock::now_ns());
     let body = request.encode_to_vec();
@@ -75,7 +75,7 @@ async fn tell_once(app: &App, http: &Client, endpoint: &Url) -> Result<Taken, St
         return Err(format!("it answers {status}"));
     }
     let mut said = Vec::new();
-    while let Ok(Some(part)) = answer.chunk().await {
+    while let Some(part) = answer.chunk().await.map_err(|error| reasons(&error))? {
         said.extend_from_slice(&part);
         if said.len() > ANSWER_BYTES_MAX {
             return Err("its answer is none of OTLP".into());
@@ -84,10 +84,10 @@ async fn tell_once(app: &App, http: &Client, endpoint: &Url) -> Result<Taken, St
     let said = ExportMetricsServiceResponse::decode(said.as_slice());
     let said = said.map_err(|_| "its answer is none of OTLP".to_owned())?;
     let partial = said.partial_success.unwrap_or_default();
-    let refused = u64::try_from(partial.rejected_data_points).unwrap_or(0);
+    let rejected = u64::try_from(partial.rejected_data_points).unwrap_or(0);
     let printable = |character: &char| !character.is_control();
     let why = partial.error_message.chars().filter(printable).take(200).collect();
-    Ok(Taken { refused, why })
+    Ok(Taken { rejected, why })
 }
 
 /// An error with what it comes from.

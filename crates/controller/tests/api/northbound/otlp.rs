@@ -142,7 +142,7 @@ fn a_collector_is_told_what_a_scrape_is() {
         told.retain(|line| !line.starts_with("catena_otlp"));
         (told == expected).then_some(())
     });
-    assert!(told_by(&controller, "told") > 0);
+    assert!(told_by(&controller, "exported") > 0);
     assert_eq!(told_by(&controller, "failed"), 0);
 }
 
@@ -161,12 +161,12 @@ fn a_collector_that_fails_is_counted_and_holds_up_nothing() {
     }
     controller.create("/v2.0/networks", &json!({"name": "n"}));
     eventually("what failed, and what did not", || {
-        let (failed, told) = (told_by(&controller, "failed"), told_by(&controller, "told"));
+        let (failed, told) = (told_by(&controller, "failed"), told_by(&controller, "exported"));
         (failed == 2 && told >= 2).then_some(())
     });
     let (http, url) = controller.raw();
     let text = http.get(format!("{url}/metrics")).send().unwrap().text().unwrap();
-    assert!(text.contains("\ncatena_otlp_points_total{result=\"refused\"} 3\n"), "{text}");
+    assert!(text.contains("\ncatena_otlp_points_total{result=\"rejected\"} 3\n"), "{text}");
 }
 
 #[test]
@@ -177,9 +177,11 @@ fn who_cannot_be_told_is_refused_with_the_reason() {
         ("https://127.0.0.1:4318", "plain http"),
         ("http://127.0.0.1:4318/?a=b", "plain http"),
         ("http://", "host"),
+        ("http://admin:secret@127.0.0.1:4318", "user"),
     ] {
         let said = Otlp::new(wrong, second).unwrap_err().to_string();
         assert!(said.contains(why) && said.contains("--otlp-endpoint"), "{wrong}: {said}");
+        assert!(!said.contains("secret"), "{said}");
     }
     assert!(Otlp::new("http://127.0.0.1:4318", Duration::ZERO).is_err());
     assert!(Otlp::new("http://[::1]:4318/otlp/", second).is_ok());

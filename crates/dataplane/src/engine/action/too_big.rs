@@ -9,15 +9,14 @@ use super::gso_batch::TooBig;
 use crate::engine::account::updates::CounterUpdate;
 use crate::engine::packet::index::NetworkIndex;
 use crate::engine::packet::parse;
-use crate::engine::packet::subscriber::Subscriber;
 use crate::engine::state::scheduler::bucket::TokenBucket;
 use crate::engine::tables::network::MacLocation;
+use crate::engine::vector::Work;
 use crate::engine::vector::decision::{ActionRef, Verdict};
 use crate::engine::vector::owner::Owner;
-use crate::engine::vector::{Step, Work};
 use catena_io::Buffer;
 use catena_model::DropReason;
-use catena_model::account::{Created, Volume};
+use catena_model::account::Created;
 use catena_model::limits::{TOO_BIG_ANSWERS_BURST, TOO_BIG_ANSWERS_PER_SECOND};
 use catena_model::program::{PROXY_MAC, SliceRate};
 use catena_wire::frame::FrameView;
@@ -75,26 +74,11 @@ impl Teller {
         let mut buffer = context.pool.take().ok_or(DropReason::MtuExceeded)?;
         match self.fill(&mut buffer, large, asked, context) {
             Ok((sender, view)) => {
-                let owner = work.owner;
-                let volume = Volume { packets: 1, bytes: buffer.len() as u64 };
-                context
-                    .counters
-                    .apply(CounterUpdate::Created(owner, Created::PacketTooBig), volume);
-                let action = sender.action;
-                let work = Work {
-                    flow_hash: parse::flow_hash(&view, context.tables.choice_seed),
-                    buffer,
-                    owner,
-                    view,
-                    volume,
-                    path: None,
-                    user: Subscriber::Unknown,
-                    slice: None,
-                    copy: 0,
-                    new_destination: None,
-                    step: Step::Decided(Verdict::Consume),
-                };
-                Ok(Answer { work, action })
+                let (owner, seed) = (work.owner, context.tables.choice_seed);
+                let work = Work::made((buffer, view), owner, seed, Verdict::Consume);
+                let created = CounterUpdate::Created(owner, Created::PacketTooBig);
+                context.counters.apply(created, work.volume);
+                Ok(Answer { work, action: sender.action })
             }
             Err(reason) => {
                 context.pool.put(buffer);

@@ -8,12 +8,11 @@ use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
 use crate::engine::packet::index::PortIndex;
 use crate::engine::packet::parse;
-use crate::engine::packet::subscriber::Subscriber;
 use crate::engine::state::health::Due;
 use crate::engine::tables::path::{InstancePlace, InstanceTable};
 use crate::engine::vector::decision::{ActionRef, Decision, Verdict};
 use crate::engine::vector::{Step, Work};
-use catena_model::account::{Created, Volume};
+use catena_model::account::Created;
 use catena_model::program::PROXY_MAC;
 use catena_wire::probe::{self, ProbeCarrier, ProbeFrame, ProbeMark};
 use catena_wire::scalar::MacAddr;
@@ -101,21 +100,10 @@ fn make_work(
         return None;
     }
     let owner = context.slots.owner_of_index(port);
-    let volume = Volume { packets: 1, bytes: length as u64 };
-    context.count(0, CounterUpdate::Created(owner, Created::Probe), volume);
-    Some(Work {
-        flow_hash: parse::flow_hash(&view, context.tables.choice_seed),
-        buffer,
-        owner,
-        view,
-        volume,
-        path: None,
-        user: Subscriber::Unknown,
-        slice: None,
-        copy: 0,
-        new_destination: None,
-        step: Step::Decided(Verdict::Forward(decision)),
-    })
+    let seed = context.tables.choice_seed;
+    let work = Work::made((buffer, view), owner, seed, Verdict::Forward(decision));
+    context.count(0, CounterUpdate::Created(owner, Created::Probe), work.volume);
+    Some(work)
 }
 
 /// Takes probes and their answers out of what came from functions, as far as they come bare.

@@ -174,7 +174,6 @@ fn parse(
     context: &mut Context<'_>,
 ) {
     let tables = context.tables;
-    let encapsulation = arrival.lead.ok().and_then(Lead::encapsulation);
     let step = arrival.lead.and_then(|lead| match lead {
         Lead::Port(port) if tables.port(port).is_function() => Ok(Step::FromFunction(port)),
         Lead::Port(port) => Ok(Step::FromEndpoint(port)),
@@ -242,7 +241,8 @@ fn parse(
             pass_fragments(work, fragments, vector, context);
         }
         Err(reason) => {
-            if let (Some(by), Some(sender)) = (encapsulation, arrival.sender) {
+            let by = arrival.lead.ok().and_then(Lead::encapsulation);
+            if let (Some(by), Some(sender)) = (by, arrival.sender) {
                 let packet = arrival.buffer.bytes();
                 vector.extend(errors.about(packet, (by, reason), sender, context));
             }

@@ -7,14 +7,13 @@ use crate::engine::account::updates::CounterUpdate;
 use crate::engine::action::context::Context;
 use crate::engine::encap;
 use crate::engine::packet::index::NodeIndex;
-use crate::engine::packet::parse::{flow_hash, parse_frame};
-use crate::engine::packet::subscriber::Subscriber;
+use crate::engine::packet::parse::parse_frame;
 use crate::engine::state::scheduler::bucket::TokenBucket;
+use crate::engine::vector::Work;
 use crate::engine::vector::decision::Verdict;
 use crate::engine::vector::owner::Owner;
-use crate::engine::vector::{Step, Work};
 use catena_model::DropReason;
-use catena_model::account::{Created, Volume};
+use catena_model::account::Created;
 use catena_model::limits::{SEGMENT_ERRORS_BURST, SEGMENT_ERRORS_PER_SECOND};
 use catena_model::program::{PROXY_MAC, SliceRate};
 use catena_model::resource::Encapsulation;
@@ -49,37 +48,27 @@ impl SegmentErrors {
         }
         let said = encap::error_of(by, packet, reason)?;
         let own = context.tables.positions.own_segments()?.address;
+        // Before a message is made: a flood of such packets must cost little.
+        let now_ns = context.now_ns;
+        let bucket = self.bucket.get_or_insert_with(|| TokenBucket::full(RATE, now_ns));
+        if !bucket.take(now_ns, 1) {
+            return None;
+        }
         let mut frame = [0; FRAME_BYTES_MAX];
         EthernetHeader::untagged(PROXY_MAC, PROXY_MAC, EtherType::IPV6).emit(&mut frame).ok()?;
         let place = frame.get_mut(HEADER_BYTES..)?;
         let length = error_message::emit_about_v6(packet, own, said, place)?;
         let bytes = frame.get(..HEADER_BYTES + length)?;
         let view = parse_frame(bytes).ok()?;
-        let now_ns = context.now_ns;
-        let bucket = self.bucket.get_or_insert_with(|| TokenBucket::full(RATE, now_ns));
-        if !bucket.take(now_ns, 1) {
-            return None;
-        }
         let mut buffer = context.take_buffer(Owner::Tunnels)?;
         if !buffer.fill(bytes) {
             context.pool.put(buffer);
             return None;
         }
-        let volume = Volume { packets: 1, bytes: buffer.len() as u64 };
-        let created = CounterUpdate::Created(Owner::Tunnels, Created::SegmentError);
-        context.counters.apply(created, volume);
-        Some(Work {
-            flow_hash: flow_hash(&view, context.tables.choice_seed),
-            buffer,
-            owner: Owner::Tunnels,
-            view,
-            volume,
-            path: None,
-            user: Subscriber::Unknown,
-            slice: None,
-            copy: 0,
-            new_destination: None,
-            step: Step::Decided(Verdict::Tell(sender)),
-        })
+        let (owner, seed) = (Owner::Tunnels, context.tables.choice_seed);
+        let work = Work::made((buffer, view), owner, seed, Verdict::Tell(sender));
+        let created = CounterUpdate::Created(owner, Created::SegmentError);
+        context.counters.apply(created, work.volume);
+        Some(work)
     }
 }

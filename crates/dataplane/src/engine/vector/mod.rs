@@ -137,6 +137,28 @@ pub(crate) struct Work {
 }
 
 impl Work {
+    /// A packet that was made here, whole and of no path, about which all is decided. `seed`: by which flows choose.
+    pub(crate) fn made(
+        (buffer, view): (Buffer, FrameView),
+        owner: Owner,
+        seed: u64,
+        verdict: Verdict,
+    ) -> Self {
+        Self {
+            flow_hash: parse::flow_hash(&view, seed),
+            volume: Volume { packets: 1, bytes: buffer.len() as u64 },
+            buffer,
+            owner,
+            view,
+            path: None,
+            user: Subscriber::Unknown,
+            slice: None,
+            copy: 0,
+            new_destination: None,
+            step: Step::Decided(verdict),
+        }
+    }
+
     /// On the path of a slice, users of one tunnel choose their instances each for himself.
     pub(crate) fn choose_by_user(&mut self, position: PathPosition, seed: u64) {
         if position.is_of_slice() {
