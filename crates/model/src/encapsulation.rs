@@ -62,6 +62,9 @@ pub enum Encapsulation {
     /// The same with whole frames inside.
     #[serde(rename = "srv6/ethernet")]
     Srv6Ethernet,
+    /// As `srv6`, each node but the last one named by 16 bits (NEXT-CSID, RFC 9800).
+    #[serde(rename = "srv6/csid")]
+    Srv6Csid,
     /// One that proves what another would cost: path, hop and time to live as they are.
     #[cfg(dummy_encapsulation)]
     Dummy,
@@ -88,6 +91,8 @@ pub struct Capabilities {
     pub header_bytes: usize,
     /// Is there room for metadata: what classifiers write, and whose packet it is?
     pub has_metadata: bool,
+    /// May segments of others stand in its headers, on the way to functions?
+    pub visits_others: bool,
     /// Is there room for records that nodes write of a packet on its way?
     pub takes_records: bool,
     /// Do frames keep destination address, EtherType and tags? If not, it carries IP packets alone.
@@ -101,6 +106,9 @@ const LABELS_AND_NUMBERS_SINCE: u32 = 9;
 
 /// Nodes of before this version of the protocol give a header with a tag no detour.
 const TAGS_SINCE: u32 = 11;
+
+/// Nodes of before this version of the protocol know no compressed identifiers.
+const COMPRESSED_SINCE: u32 = 20;
 
 /// How packets travel between nodes.
 #[derive(Clone, Copy, Debug)]
@@ -124,6 +132,7 @@ const NSH: Capabilities = Capabilities {
     // VXLAN-GPE, and NSH with metadata of type 1 (RFC 8300 section 2.4).
     header_bytes: 8 + 24,
     has_metadata: true,
+    visits_others: false,
     takes_records: false,
     keeps_frame: true,
     since_protocol: 0,
@@ -141,6 +150,7 @@ const MPLS: Capabilities = Capabilities {
     // Two labels (RFC 8595 section 3).
     header_bytes: 8,
     has_metadata: false,
+    visits_others: false,
     takes_records: false,
     keeps_frame: true,
     since_protocol: 0,
@@ -155,6 +165,7 @@ const SOURCE_ROUTE_NATIVE: Capabilities = Capabilities {
     ether_type: Some(EtherType::SOURCE_ROUTE),
     header_bytes: 0,
     has_metadata: false,
+    visits_others: false,
     takes_records: false,
     keeps_frame: true,
     since_protocol: 0,
@@ -174,6 +185,7 @@ const fn marked(name: &'static str, profile: Profile) -> Capabilities {
         ether_type: None,
         header_bytes: 0,
         has_metadata: false,
+        visits_others: false,
         takes_records: false,
         keeps_frame: false,
         since_protocol: 0,
@@ -190,6 +202,7 @@ const SOURCE_ROUTE_SR_MPLS: Capabilities = Capabilities {
     ether_type: None,
     header_bytes: 0,
     has_metadata: false,
+    visits_others: false,
     takes_records: false,
     keeps_frame: true,
     since_protocol: LABELS_AND_NUMBERS_SINCE,
@@ -204,6 +217,7 @@ const SOURCE_ROUTE_POLKA: Capabilities = Capabilities {
     ether_type: Some(EtherType::RESIDUE_ROUTE),
     header_bytes: 0,
     has_metadata: false,
+    visits_others: false,
     takes_records: false,
     keeps_frame: true,
     since_protocol: LABELS_AND_NUMBERS_SINCE,
@@ -228,6 +242,7 @@ const SRV6: Capabilities = Capabilities {
     ether_type: None,
     header_bytes: 0,
     has_metadata: false,
+    visits_others: true,
     takes_records: true,
     keeps_frame: false,
     since_protocol: LOCATORS_SINCE_PROTOCOL,
@@ -237,6 +252,15 @@ const SRV6_ETHERNET: Capabilities = Capabilities {
     name: "srv6/ethernet",
     slice_path_ids: RangeInclusive::new(1, 0),
     keeps_frame: true,
+    ..SRV6
+};
+
+const SRV6_CSID: Capabilities = Capabilities {
+    name: "srv6/csid",
+    slice_path_ids: RangeInclusive::new(1, 0),
+    visits_others: false,
+    takes_records: false,
+    since_protocol: COMPRESSED_SINCE,
     ..SRV6
 };
 
@@ -251,6 +275,7 @@ const DUMMY: Capabilities = Capabilities {
     ether_type: Some(EtherType(0xfffe)),
     header_bytes: 0,
     has_metadata: false,
+    visits_others: false,
     takes_records: false,
     keeps_frame: true,
     since_protocol: 0,
@@ -259,20 +284,6 @@ const DUMMY: Capabilities = Capabilities {
 impl Encapsulation {
     /// Every encapsulation.
     #[cfg(not(dummy_encapsulation))]
-    pub const ALL: [Self; 10] = [
-        Self::Nsh,
-        Self::Mpls,
-        Self::SourceRouteNative,
-        Self::SourceRouteSafe9,
-        Self::SourceRouteClassic80,
-        Self::SourceRouteSrMpls,
-        Self::SourceRoutePolka,
-        Self::SourceRouteNativeTagged,
-        Self::Srv6,
-        Self::Srv6Ethernet,
-    ];
-    /// Every encapsulation.
-    #[cfg(dummy_encapsulation)]
     pub const ALL: [Self; 11] = [
         Self::Nsh,
         Self::Mpls,
@@ -284,6 +295,22 @@ impl Encapsulation {
         Self::SourceRouteNativeTagged,
         Self::Srv6,
         Self::Srv6Ethernet,
+        Self::Srv6Csid,
+    ];
+    /// Every encapsulation.
+    #[cfg(dummy_encapsulation)]
+    pub const ALL: [Self; 12] = [
+        Self::Nsh,
+        Self::Mpls,
+        Self::SourceRouteNative,
+        Self::SourceRouteSafe9,
+        Self::SourceRouteClassic80,
+        Self::SourceRouteSrMpls,
+        Self::SourceRoutePolka,
+        Self::SourceRouteNativeTagged,
+        Self::Srv6,
+        Self::Srv6Ethernet,
+        Self::Srv6Csid,
         Self::Dummy,
     ];
     /// Those that travel in tunnels between nodes.
@@ -321,6 +348,7 @@ impl Encapsulation {
             Self::SourceRouteNativeTagged => &SOURCE_ROUTE_NATIVE_TAGGED,
             Self::Srv6 => &SRV6,
             Self::Srv6Ethernet => &SRV6_ETHERNET,
+            Self::Srv6Csid => &SRV6_CSID,
             #[cfg(dummy_encapsulation)]
             Self::Dummy => &DUMMY,
         }
@@ -374,7 +402,14 @@ impl Encapsulation {
     #[inline]
     pub const fn is_segmented(self) -> bool {
         // Each packet asks: the table of what encapsulations can is not read for it.
-        matches!(self, Self::Srv6 | Self::Srv6Ethernet)
+        matches!(self, Self::Srv6 | Self::Srv6Ethernet | Self::Srv6Csid)
+    }
+
+    /// Do 16 bits name each node but the last one?
+    #[must_use]
+    #[inline]
+    pub const fn is_compressed(self) -> bool {
+        matches!(self, Self::Srv6Csid)
     }
 
     /// Have its headers a tag, by the key of the domain?
@@ -507,7 +542,15 @@ impl Encapsulation {
     #[must_use]
     pub const fn segmented_bytes(self, segments: usize) -> usize {
         let replaced = if self.capabilities().keeps_frame { 0 } else { ethernet::HEADER_BYTES };
-        let header = srv6::FIXED_BYTES + segments * srv6::SEGMENT_BYTES;
+        let header = match (self.is_compressed(), segments.saturating_sub(1)) {
+            (false, _) => srv6::FIXED_BYTES + segments * srv6::SEGMENT_BYTES,
+            // The only one is the destination.
+            (true, 0) => 0,
+            // The first container is the destination.
+            (true, before) => {
+                srv6::FIXED_BYTES + before.div_ceil(srv6::CSIDS_MAX) * srv6::SEGMENT_BYTES
+            }
+        };
         ethernet::HEADER_BYTES + ipv6::HEADER_BYTES + header - replaced
     }
 
@@ -551,8 +594,10 @@ mod tests {
     fn segments_alone_have_room_for_records_and_are_eight_bytes_longer_with_them() {
         for one in Encapsulation::ALL {
             let has_segments = matches!(one.capabilities().carriage, Carriage::Segments);
-            assert_eq!(one.is_segmented(), has_segments, "{one:?}");
-            assert_eq!(one.capabilities().takes_records, has_segments, "{one:?}");
+            let is_compressed = one == Encapsulation::Srv6Csid;
+            assert_eq!((one.is_segmented(), one.is_compressed()), (has_segments, is_compressed));
+            let Capabilities { takes_records, visits_others, .. } = *one.capabilities();
+            assert_eq!([takes_records, visits_others], [has_segments && !is_compressed; 2]);
         }
         for segments in 1..=16 {
             let bytes = srv6_int::encapsulation_bytes(segments);
@@ -560,6 +605,16 @@ mod tests {
             assert_eq!(packets.recorded_bytes(segments), bytes);
             assert_eq!(frames.recorded_bytes(segments), bytes + ethernet::HEADER_BYTES);
             assert_eq!(packets.segmented_bytes(segments) + 8, bytes);
+        }
+    }
+
+    #[test]
+    fn sixteen_bits_name_each_node_but_the_last_one() {
+        let by = Encapsulation::Srv6Csid;
+        // The destination; with a routing header of the last one; with one of another container, too.
+        for (segments, header) in [(1, 40), (2, 64), (7, 64), (8, 80), (13, 80), (14, 96)] {
+            assert_eq!(by.segmented_bytes(segments), header, "{segments}");
+            assert!(by.segmented_bytes(segments) < Encapsulation::Srv6.segmented_bytes(segments));
         }
     }
 

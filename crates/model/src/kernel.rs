@@ -54,7 +54,7 @@ declined! {
     Slices "slices" "Slices look deeper than the kernel does.",
     TapElsewhere "tap_elsewhere" "A tap of its path is on another node.",
     SourceRouted "source_routed" "It goes by a source route, which the kernel does not write.",
-    Segmented "segmented" "It goes by segments of IPv6 whose packets the kernel does not write: there is a frame inside, or the way leads by another interface, or by a route with a header or an MTU of its own.",
+    Segmented "segmented" "It goes by segments of IPv6 whose packets the kernel does not write: there is a frame inside, or 16 bits name each node, or the way leads by another interface, or by a route with a header or an MTU of its own.",
     Changeover "changeover" "It comes by segments and goes on by a tunnel, or the other way, and keeps the mark of the first, by which a kernel would segment it.",
     RouteEnds "route_ends" "Its source route ends at this node, which takes the header off.",
     LinkUnsound "link_unsound" "The link of its source route is dead or silent, or its frames are not the kernel's.",

@@ -22,10 +22,14 @@ impl Encapsulation {
     /// The name says what is inside already, and something else, or has no choice: what to do.
     pub fn with_payload(self, payload: Payload) -> Result<Self, String> {
         match (self, payload) {
-            (Self::Srv6, Payload::Ip) => Ok(self),
+            (Self::Srv6 | Self::Srv6Csid, Payload::Ip) => Ok(self),
             (Self::Srv6 | Self::Srv6Ethernet, Payload::Ethernet) => Ok(Self::Srv6Ethernet),
             (Self::Srv6Ethernet, Payload::Ip) => Err(
                 "'srv6/ethernet' carries frames; give 'encapsulation': 'srv6' with 'payload': 'ip'"
+                    .into(),
+            ),
+            (Self::Srv6Csid, Payload::Ethernet) => Err(
+                "'srv6/csid' carries packets; give 'encapsulation': 'srv6' with 'payload': 'ethernet'"
                     .into(),
             ),
             _ => Err(format!(
@@ -51,7 +55,7 @@ mod tests {
 
     #[test]
     fn what_is_inside_is_chosen_where_there_is_a_choice_and_said_once() {
-        use Encapsulation::{Nsh, SourceRouteNative, Srv6, Srv6Ethernet};
+        use Encapsulation::{Nsh, SourceRouteNative, Srv6, Srv6Csid, Srv6Ethernet};
         use Payload::{Ethernet, Ip};
         for (named, inside, meant) in [
             (Srv6, Ip, Srv6),
@@ -61,7 +65,11 @@ mod tests {
             assert_eq!(named.with_payload(inside), Ok(meant));
             assert_eq!(meant.without_payload(), Srv6);
         }
-        for (named, inside) in [(Srv6Ethernet, Ip), (Nsh, Ethernet), (SourceRouteNative, Ip)] {
+        assert_eq!(Srv6Csid.with_payload(Ip), Ok(Srv6Csid));
+        assert_eq!(Srv6Csid.without_payload(), Srv6Csid);
+        let refused =
+            [(Srv6Ethernet, Ip), (Srv6Csid, Ethernet), (Nsh, Ethernet), (SourceRouteNative, Ip)];
+        for (named, inside) in refused {
             let refused = named.with_payload(inside).unwrap_err();
             assert!(refused.contains(named.name()) && refused.contains("'payload'"), "{refused}");
         }

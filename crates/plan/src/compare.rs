@@ -13,7 +13,8 @@ use crate::status::chain_status;
 use catena_model::NodeName;
 use catena_model::id::{ChainId, PortId};
 use catena_model::program::HopEntry;
-use catena_model::resource::{Chain, Encapsulation};
+
+use catena_model::resource::{Capabilities, Chain, Encapsulation};
 use catena_model::source_route::{JoinedWay, Leg};
 use catena_model::status::{ChainState, ComparedLeg, Comparison, NodeEntries};
 use catena_model::topology::NodeRole;
@@ -53,11 +54,11 @@ pub fn compare(
     among.iter().map(one).collect()
 }
 
-/// What has no room for telemetry, or leads over no segments, is compared as it would carry the chain: without.
+/// What has no room for telemetry, or leads over no segments of others, is compared as it would carry the chain: without.
 fn as_carried(chain: Chain) -> Chain {
-    let has_room = chain.encapsulation.capabilities().takes_records;
-    let telemetry = chain.telemetry.filter(|_| has_room);
-    let via = if chain.encapsulation.is_segmented() { chain.via } else { BTreeMap::new() };
+    let Capabilities { takes_records, visits_others, .. } = *chain.encapsulation.capabilities();
+    let telemetry = chain.telemetry.filter(|_| takes_records);
+    let via = if visits_others { chain.via } else { BTreeMap::new() };
     Chain { telemetry, via, ..chain }
 }
 

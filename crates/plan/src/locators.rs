@@ -10,28 +10,59 @@ use crate::sends::Sending;
 use catena_model::NodeName;
 use catena_model::id::PortId;
 use catena_model::limits::SEGMENTS_MAX;
-use catena_model::program::{Balance, HopEntry, HopKind, RulePlace};
+use catena_model::program::{Balance, HopEntry, HopKind, Locator, RulePlace, SegmentPlace};
+use catena_model::resource::Encapsulation;
 use catena_model::source_route::behind;
 use catena_model::telemetry::DeviceId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Have the nodes that these packets leave and come to a place in the IPv6 underlay? Where they may leave any host,
-/// each answers for its own: who has no place ends them by name.
+/// Have the nodes that these packets leave and come to a place in the IPv6 underlay, which headers of this encapsulation
+/// name? Where they may leave any host, each answers for its own: who has no place ends them by name.
 ///
 /// # Errors
 /// Which has none, and what to do.
 pub(crate) fn check(
     inventory: &Inventory,
+    by: Encapsulation,
     sends: &BTreeSet<(PortId, Sending)>,
 ) -> Result<(), String> {
     for (_, send) in sends {
         let nodes = send.from.iter().chain([&send.to]);
-        nodes.into_iter().try_for_each(|node| placed(inventory, node))?;
+        nodes.into_iter().try_for_each(|node| placed(inventory, by, node))?;
+    }
+    if by.is_compressed() {
+        let led_to: BTreeSet<&NodeName> = sends.iter().map(|(_, send)| &send.to).collect();
+        check_blocks(inventory, &led_to)?;
     }
     Ok(())
 }
 
-fn placed(inventory: &Inventory, node: &NodeName) -> Result<(), String> {
+/// Have these nodes identifiers of one block, by which containers name them?
+fn check_blocks(inventory: &Inventory, nodes: &BTreeSet<&NodeName>) -> Result<(), String> {
+    let or_else = "or give the chain another encapsulation";
+    let places = nodes.iter().filter_map(|node| Some((*node, inventory.facts(node)?.segments?)));
+    let mut first: Option<(&NodeName, Locator)> = None;
+    for (node, SegmentPlace { locator, .. }) in places {
+        let (block, identifier) = locator.compressed();
+        if identifier == 0 {
+            return Err(format!(
+                "locator {locator} of node '{node}' has 0 for its last 16 bits, which ends a list of identifiers of 16 \
+                 bits (RFC 9800): start its agent with another one, {or_else}"
+            ));
+        }
+        let (other, others) = *first.get_or_insert((node, locator));
+        if others.compressed().0 != block {
+            return Err(format!(
+                "locators {others} of node '{other}' and {locator} of node '{node}' differ in their first 32 bits, which \
+                 one address that names both has but once (RFC 9800): start the agents with locators of one block, \
+                 {or_else}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn placed(inventory: &Inventory, by: Encapsulation, node: &NodeName) -> Result<(), String> {
     match inventory.facts(node) {
         None => Err(format!("node '{node}' has never connected")),
         Some(facts) if facts.segments.is_none() => Err(format!(
@@ -40,6 +71,10 @@ fn placed(inventory: &Inventory, node: &NodeName) -> Result<(), String> {
         )),
         Some(facts) if !facts.knows_locators() => Err(format!(
             "node '{node}' runs a version that knows no segments, by what it said last; bring it up to date"
+        )),
+        Some(facts) if facts.protocol < by.capabilities().since_protocol => Err(format!(
+            "node '{node}' runs a version that knows no {}, by what it said last; bring it up to date",
+            by.name()
         )),
         Some(_) => Ok(()),
     }

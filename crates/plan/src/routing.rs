@@ -188,7 +188,7 @@ pub(crate) fn render_routed(
         for way in &ways {
             let starts = Starts::of_rules(&way.rules);
             let sends = sends(&way.hops, &starts);
-            locators::check(inventory, &sends)?;
+            locators::check(inventory, chain.encapsulation, &sends)?;
             via::check_way(inventory, &way.hops, &starts)?;
             if way.telemetry.is_some() {
                 locators::check_records((inventory, &ledger.devices), way, &sends)?;

@@ -17,8 +17,9 @@ pub(crate) fn check(intent: &Intent, chain: &Chain) -> Result<(), PlanError> {
     if chain.via.is_empty() {
         return Ok(());
     }
-    if !chain.encapsulation.is_segmented() {
-        let takers = Encapsulation::ALL.iter().filter(|by| by.is_segmented());
+    let visits = |by: &Encapsulation| by.capabilities().visits_others;
+    if !visits(&chain.encapsulation) {
+        let takers = Encapsulation::ALL.iter().filter(|by| visits(by));
         let takers: Vec<&str> = takers.map(|by| by.name()).collect();
         let (chain, carried) = (chain.name(), chain.encapsulation.name());
         return Err(PlanError::NoWayOverSegments { chain, carried, takers: takers.join(", ") });

@@ -21,7 +21,7 @@ pub mod message {
 }
 
 /// Version of this protocol; controller and agent speak the lower of their two.
-pub const PROTOCOL_VERSION: u32 = 19;
+pub const PROTOCOL_VERSION: u32 = 20;
 
 #[cfg(test)]
 mod tests {

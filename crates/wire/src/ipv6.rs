@@ -31,6 +31,7 @@ pub const HEADER_BYTES: usize = 40;
 pub(crate) const NEXT_HEADER_OFFSET: usize = field::NEXT_HEADER;
 /// Where the hop limit is in the header.
 pub const HOP_LIMIT_OFFSET: usize = field::HOP_LIMIT;
+pub(crate) const DESTINATION_OFFSET: usize = field::DESTINATION.start;
 /// Length of the fragment header, bytes.
 pub const FRAGMENT_HEADER_BYTES: usize = 8;
 /// Extension headers walked before a packet is refused.

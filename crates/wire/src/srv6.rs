@@ -31,7 +31,7 @@ mod inner;
 mod sid;
 mod tlv;
 
-pub use csid::{BLOCK_BYTES, CSIDS_MAX, container, next_csid};
+pub use csid::{BLOCK_BYTES, CSID_BYTES, CSIDS_MAX, container, next_csid};
 pub use encaps::Encaps;
 pub use endpoint::{end, pop};
 pub use error::Srv6Error;
@@ -385,12 +385,33 @@ pub fn carried_protocol(packet: &[u8]) -> Option<IpProtocol> {
     }
 }
 
-/// Replaces the protocol behind the segment routing header, which is the first behind the IPv6 header.
+/// Replaces the protocol that [`carried_protocol`] reads.
 ///
 /// # Errors
-/// When the packet is none of segment routing.
+/// When the packet is shorter than that.
+#[inline]
 pub fn set_carried_protocol(packet: &mut [u8], protocol: IpProtocol) -> Result<(), Srv6Error> {
-    put_in_routing(packet, field::NEXT_HEADER, &[protocol.0])
+    let have = packet.len();
+    let is_routed = packet.get(ipv6::NEXT_HEADER_OFFSET) == Some(&IpProtocol::ROUTING.0);
+    let at = match is_routed {
+        true => ipv6::HEADER_BYTES + field::NEXT_HEADER,
+        false => ipv6::NEXT_HEADER_OFFSET,
+    };
+    let place = packet.get_mut(at).ok_or(Srv6Error::Truncated { need: at + 1, have })?;
+    *place = protocol.0;
+    Ok(())
+}
+
+/// The segment at which the way ends that the first header behind the IPv6 header leads on, or the destination where
+/// that is no segment routing header: no more is read. None: the packet ends before.
+#[must_use]
+#[inline]
+pub fn last_segment(packet: &[u8]) -> Option<Ipv6Addr> {
+    let at = match IpProtocol(*packet.get(ipv6::NEXT_HEADER_OFFSET)?) {
+        IpProtocol::ROUTING => ipv6::HEADER_BYTES + FIXED_BYTES,
+        _ => ipv6::DESTINATION_OFFSET,
+    };
+    Some(Ipv6Addr::from(*packet.get(at..)?.first_chunk::<SEGMENT_BYTES>()?))
 }
 
 /// Replaces the tag of the segment routing header, which is the first behind the IPv6 header. No HMAC covers it.

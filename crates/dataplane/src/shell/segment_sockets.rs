@@ -2,7 +2,7 @@
 //! taken; refuses to know what they carry.
 
 use super::ledger::Ledger;
-use crate::engine::{Datagram, Engine, Origin, Packet, TunnelKind, TxBatches, TxRef};
+use crate::engine::{self, Datagram, Engine, Origin, Packet, TunnelKind, TxBatches, TxRef};
 use catena_fastpath::KERNEL_TAG;
 use catena_io::{
     BrokenRow, Buffer, BufferPool, IoError, Ipv6Match, Ipv6Receiver, Ipv6Reserve, Ipv6Sender,
@@ -164,9 +164,9 @@ fn unsent(share: TxRef, sent: usize, (bytes, each): (usize, Option<u16>)) -> TxR
 
 /// Lets a packet be taken as one of the kernel's path, which goes on with its flow or has begun it: both come by one
 /// way to the other node's engine, and none overtakes another. The tag of one that takes records along says other
-/// things, and such packets are no kernel's.
+/// things, and such packets are no kernel's; nor are those whose nodes 16 bits name.
 fn tag_as_kernels(packet: &mut [u8]) {
-    if !srv6_int::takes_records(packet) {
+    if !srv6_int::takes_records(packet) && !engine::is_compressed(packet) {
         // One without a routing header has no tag, and comes by the socket as ever.
         let _ = srv6::set_tag(packet, KERNEL_TAG);
     }

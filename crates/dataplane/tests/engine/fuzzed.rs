@@ -37,6 +37,7 @@ fn town() -> Town {
     town.chain("east", Encapsulation::Mpls, &[&["v2"], &["v4"]], &rules(5_002));
     town.chain("south", Encapsulation::Srv6, &[&["v1"], &["v4"]], &rules(5_003));
     town.chain("north", Encapsulation::Srv6Ethernet, &[&["v2"], &["v3"]], &rules(5_004));
+    town.chain("middle", Encapsulation::Srv6Csid, &[&["v2"], &["v4"], &["v1"]], &rules(5_005));
     town.slices = vec![slice(1, claims(Some(5), users(1, 3)))];
     town.slice_paths = vec![path(1, catena_model::PathId(100))];
     town

@@ -13,6 +13,7 @@ mod beside;
 mod cables;
 mod chains;
 mod check;
+mod csid;
 mod dead_links;
 mod edge_pathlets;
 mod edge_switches;

@@ -128,7 +128,8 @@ pub(crate) fn advance(bytes: &mut [u8], encapsulation: Encapsulation, own: MacAd
         | Encapsulation::SourceRoutePolka
         | Encapsulation::SourceRouteNativeTagged
         | Encapsulation::Srv6
-        | Encapsulation::Srv6Ethernet => return false,
+        | Encapsulation::Srv6Ethernet
+        | Encapsulation::Srv6Csid => return false,
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => bytes[start + 5] += 1,
     }

@@ -362,7 +362,8 @@ pub(crate) fn roll_datagram(town: &Town, seed: u64, dice: &mut Dice) -> SentByTu
             | Encapsulation::SourceRoutePolka
             | Encapsulation::SourceRouteNativeTagged
             | Encapsulation::Srv6
-            | Encapsulation::Srv6Ethernet,
+            | Encapsulation::Srv6Ethernet
+            | Encapsulation::Srv6Csid,
         ) => 0,
         TunnelKind::Path(Encapsulation::Mpls) => {
             let label = MplsLabel::ordinary(path).unwrap();

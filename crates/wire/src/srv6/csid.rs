@@ -15,9 +15,11 @@ use crate::ipv6::{self, Ipv6Header};
 /// Bytes of the block, which all identifiers of a domain have in common.
 pub const BLOCK_BYTES: usize = 4;
 /// Identifiers of one container, the active one among them.
-pub const CSIDS_MAX: usize = (128 - BLOCK_BITS as usize) / CSID_BITS as usize;
+pub const CSIDS_MAX: usize = (16 - BLOCK_BYTES) / CSID_BYTES;
+/// Bytes of an identifier.
+pub const CSID_BYTES: usize = 2;
 const BLOCK_BITS: u32 = 8 * BLOCK_BYTES as u32;
-const CSID_BITS: u32 = 16;
+const CSID_BITS: u32 = 8 * CSID_BYTES as u32;
 /// The bits behind the block, and those of the argument.
 const BEHIND_BLOCK: u128 = u128::MAX >> BLOCK_BITS;
 const ARGUMENT: u128 = BEHIND_BLOCK >> CSID_BITS;

@@ -14,6 +14,8 @@ use core::fmt;
 use core::net::Ipv6Addr;
 use core::str::FromStr;
 
+use super::csid::{BLOCK_BYTES, CSID_BYTES};
+
 /// The prefix of a node, 48 bits, below which its identifiers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Locator([u8; Locator::BYTES]);
@@ -52,6 +54,15 @@ impl Locator {
     pub fn address(self) -> Ipv6Addr {
         let [a, b, c, d, e, f] = self.0;
         Ipv6Addr::from([a, b, c, d, e, f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+    }
+
+    /// The block that it is in, and its identifier there, by which containers of NEXT-CSID name its node (RFC 9800
+    /// section 4): its first 32 bits, and the 16 behind. 0 ends a container, and is nobody's identifier.
+    #[must_use]
+    pub const fn compressed(self) -> ([u8; BLOCK_BYTES], u16) {
+        const _: () = assert!(BLOCK_BYTES + CSID_BYTES == Locator::BYTES);
+        let [a, b, c, d, high, low] = self.0;
+        ([a, b, c, d], u16::from_be_bytes([high, low]))
     }
 
     /// Is the address below it?
@@ -133,8 +144,19 @@ impl Sid {
     pub const END_DT46: u16 = 20;
     /// It is the last, and delivers frames (section 4.9).
     pub const END_DX2: u16 = 21;
+    /// It leads on, behind compressed identifiers (RFC 9800: «End with NEXT-CSID»).
+    pub const END_NEXT_CSID: u16 = 43;
+    /// It is the last, and delivers packets, behind compressed identifiers (RFC 9800: «End.DT46 with NEXT-CSID»).
+    pub const END_DT46_NEXT_CSID: u16 = 64;
 
-    /// Is it of a function that nodes of ours have?
+    /// Is it of a function that nodes of ours have behind compressed identifiers?
+    #[must_use]
+    #[inline]
+    pub const fn ends_compressed(&self) -> bool {
+        matches!(self.function, Self::END_NEXT_CSID | Self::END_DT46_NEXT_CSID)
+    }
+
+    /// Is it of a function that nodes of ours have where each is named whole?
     #[must_use]
     #[inline]
     pub const fn is_ours(&self) -> bool {

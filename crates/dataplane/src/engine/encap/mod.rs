@@ -40,8 +40,8 @@ pub(crate) use renew::NextHeader;
 pub(crate) use rest::{go_on, taken};
 pub(crate) use source_route::RouteHeader;
 pub(crate) use srv6::{
-    Marking, SEGMENTED, Segment, SegmentsHeader, SegmentsWay, carrier, error_of, led_on,
-    peek_segments,
+    Marking, SEGMENTED, Segment, SegmentsHeader, SegmentsWay, carrier, error_of, is_compressed,
+    led_on, peek_segments,
 };
 pub(crate) use template::Template;
 pub(crate) use under::{under_route, under_tunnel};
@@ -355,8 +355,9 @@ pub(crate) fn of(encapsulation: Encapsulation) -> &'static dyn PathEncap {
         Encapsulation::SourceRouteSrMpls => &sr_mpls::SrMpls,
         Encapsulation::SourceRoutePolka => &polka::Polka,
         Encapsulation::SourceRouteNativeTagged => &source_route::SourceRoute { is_tagged: true },
-        Encapsulation::Srv6 => &srv6::Srv6 { keeps_frame: false },
-        Encapsulation::Srv6Ethernet => &srv6::Srv6 { keeps_frame: true },
+        Encapsulation::Srv6 => &srv6::Srv6(Encapsulation::Srv6),
+        Encapsulation::Srv6Ethernet => &srv6::Srv6(Encapsulation::Srv6Ethernet),
+        Encapsulation::Srv6Csid => &srv6::Srv6(Encapsulation::Srv6Csid),
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => &dummy::Dummy,
     }
@@ -376,7 +377,8 @@ pub(crate) fn peek(encapsulation: Encapsulation, side: HeaderSide, bytes: &[u8])
         | Encapsulation::SourceRoutePolka
         | Encapsulation::SourceRouteNativeTagged
         | Encapsulation::Srv6
-        | Encapsulation::Srv6Ethernet => None,
+        | Encapsulation::Srv6Ethernet
+        | Encapsulation::Srv6Csid => None,
         #[cfg(dummy_encapsulation)]
         Encapsulation::Dummy => dummy::peek(side, bytes),
     }

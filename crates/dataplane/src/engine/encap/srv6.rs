@@ -1,12 +1,15 @@
 //! Paths over segments of IPv6 (RFC 8754): packets of their own between nodes, whose routing header names the nodes on
 //! the way. Each identifier of a node says path and hop (RFC 8986 section 3.1): which node is active says where on its
-//! path the packet is.
+//! path the packet is. Where 16 bits name each node but the last one (NEXT-CSID, RFC 9800), the last identifier says it.
 //!
 //! Headers are made of ways and not of positions ([`SegmentsHeader`]), so `push` has none to give. A node takes the
 //! header off for its functions, as the proxies of service programming do, and writes the rest of the way in front of
 //! what comes back. Inside is an IP packet, whose frame is made anew and addressed to nobody, or the frame itself.
 
-use super::records::{Fresh, LeavingRecords, TAIL};
+mod ways;
+
+pub(crate) use ways::{Marking, Segment, SegmentsHeader, SegmentsWay};
+
 use super::{
     Carried, Headed, Header, HeaderSide, Located, PathEncap, Peeked, Positions, TTL_INITIAL,
 };
@@ -14,19 +17,18 @@ use crate::engine::packet::trim_front;
 use catena_io::Buffer;
 use catena_model::explain::HeaderLayer;
 use catena_model::limits::SEGMENTS_MAX;
-use catena_model::program::{PROXY_MAC, SegmentPlace};
+use catena_model::program::PROXY_MAC;
 use catena_model::resource::Encapsulation;
 use catena_model::{DropReason, PathId, TunnelKind};
-use catena_wire::ethernet::{self, EthernetHeader, HEADER_BYTES};
+use catena_wire::ethernet::{EthernetHeader, HEADER_BYTES};
 use catena_wire::icmp::error_message::Said;
 use catena_wire::ipv6::{self, Ipv6Header};
 use catena_wire::scalar::{EtherType, FlowLabel, IpProtocol};
 use catena_wire::source_route;
 use catena_wire::srv6::{
-    self, Decapsulation, Encaps, Inner, Locator, SegmentFlags, SegmentRoutingView, Sid, Srv6Error,
-    Srv6View,
+    self, Decapsulation, Inner, Locator, SegmentRoutingView, Sid, Srv6Error, Srv6View,
 };
-use catena_wire::srv6_int::{self, IntEncaps, IntTag, MapInfo};
+use catena_wire::srv6_int;
 use std::net::Ipv6Addr;
 
 /// Bytes of the longest header: IPv6, and a routing header full of segments that takes records along.
@@ -41,34 +43,29 @@ const FLOW_LABEL_MAX: u64 = FlowLabel::MAX as u64;
 /// The tunnel of packets of IPv6, whatever is inside of them.
 pub(crate) const SEGMENTED: TunnelKind = TunnelKind::Path(Encapsulation::Srv6);
 
-/// The two of them: with whole frames inside, and with packets.
-pub(super) struct Srv6 {
-    pub(super) keeps_frame: bool,
-}
+/// All of them: with packets inside, with whole frames, and with compressed identifiers.
+pub(super) struct Srv6(pub(super) Encapsulation);
 
 impl Srv6 {
-    fn encapsulation(&self) -> Encapsulation {
-        match self.keeps_frame {
-            true => Encapsulation::Srv6Ethernet,
-            false => Encapsulation::Srv6,
-        }
+    #[inline]
+    fn keeps_frame(&self) -> bool {
+        self.0.capabilities().keeps_frame
     }
 
     fn read(&self, positions: &Positions, packet: &[u8]) -> Result<Located, DropReason> {
         let (Sid { path, hop, .. }, header_bytes, ttl) = self.says(positions, packet)?;
-        let position = positions.find(PathId(path), self.encapsulation(), hop, ttl)?;
+        let position = positions.find(PathId(path), self.0, hop, ttl)?;
         Ok(Located { position, header_bytes })
     }
 
-    /// Which of this node's identifiers is active, the bytes before the frame, and the time to live.
+    /// Which of this node's identifiers is active, or the last one where that says path and hop, the bytes before the
+    /// frame, and the time to live.
     fn says(&self, positions: &Positions, packet: &[u8]) -> Result<(Sid, usize, u8), DropReason> {
         let outer = Outer::read(packet)?;
         let own = positions.own_segments().ok_or(DropReason::NoSegments)?;
-        let sid = Sid::read(outer.header.destination).ok();
-        let is_own = |sid: &Sid| sid.locator == own.locator && sid.is_ours();
-        let sid = sid.filter(is_own).ok_or(DropReason::ForeignSegment)?;
+        let sid = self.sid(&outer, own.locator).ok_or(DropReason::ForeignSegment)?;
         let version = packet.get(outer.bytes).map(|first| first >> 4);
-        let header_bytes = match (outer.inner, self.keeps_frame, version) {
+        let header_bytes = match (outer.inner, self.keeps_frame(), version) {
             (IpProtocol::ETHERNET, true, _) => outer.bytes,
             // The frame begins before the packet.
             (IpProtocol::IPV4, false, Some(4)) | (IpProtocol::IPV6, false, Some(6)) => {
@@ -86,13 +83,25 @@ impl Srv6 {
         Ok((sid, header_bytes, ttl))
     }
 
+    /// What says path and hop, if the packet is for one of this node's identifiers.
+    fn sid(&self, outer: &Outer, own: Locator) -> Option<Sid> {
+        let active = outer.header.destination;
+        if !self.0.is_compressed() {
+            let sid = Sid::read(active).ok()?;
+            return (sid.locator == own && sid.is_ours()).then_some(sid);
+        }
+        let is_own = own.contains(active) && (outer.leads_on || active == outer.last);
+        let sid = Sid::read(outer.last).ok().filter(|_| is_own)?;
+        sid.ends_compressed().then_some(sid)
+    }
+
     /// Makes the frame whole that is under a header, and lets it tell of congestion.
     fn restore(&self, buffer: &mut Buffer, header_bytes: usize) -> Result<(), DropReason> {
         let malformed = DropReason::MalformedSrv6;
         let packet = buffer.bytes_mut();
         let (_, payload) = Ipv6Header::parse(packet).map_err(|_| malformed)?;
         let end = ipv6::HEADER_BYTES + payload.len();
-        if !self.keeps_frame {
+        if !self.keeps_frame() {
             let start = header_bytes + HEADER_BYTES;
             let (inner, ether_type) = match packet.get(start).map(|first| first >> 4) {
                 Some(4) => (Inner::Ipv4, EtherType::IPV4),
@@ -138,7 +147,7 @@ impl PathEncap for Srv6 {
             if let Ok(located) = frame.located
                 && srv6_int::takes_records(packet)
             {
-                let before = if self.keeps_frame { 0 } else { HEADER_BYTES };
+                let before = if self.keeps_frame() { 0 } else { HEADER_BYTES };
                 let header = packet.get(..located.header_bytes + before).unwrap_or_default();
                 let (now_ns, path) = (carried.now_ns(), positions.id(located.position));
                 let name = carried.records.keep(now_ns, path, header);
@@ -160,7 +169,7 @@ impl PathEncap for Srv6 {
     /// A packet inside reads as no frame.
     fn header_bytes(&self, _side: HeaderSide, bytes: &[u8]) -> Option<usize> {
         let outer = Outer::read(bytes).ok()?;
-        self.keeps_frame.then_some(outer.bytes)
+        self.keeps_frame().then_some(outer.bytes)
     }
 
     fn describe(&self, _side: HeaderSide, bytes: &[u8]) -> Option<(Vec<HeaderLayer>, usize)> {
@@ -174,10 +183,11 @@ impl PathEncap for Srv6 {
         let Ipv6Header { destination, hop_limit, .. } = outer.header;
         let view = Srv6View::parse(&own).ok();
         let routing = view.as_ref().map(Srv6View::routing);
-        let sid = Sid::read(destination).ok();
+        let says = Sid::read(outer.last).ok().filter(Sid::ends_compressed);
+        let sid = says.or_else(|| Sid::read(destination).ok());
         let layer = HeaderLayer::Segments {
             destination,
-            way: routing.map_or_else(|| vec![destination], |routing| routing.way().collect()),
+            way: routing.map_or_else(|| vec![destination], |routing| way(destination, routing)),
             left: routing.map_or(0, SegmentRoutingView::segments_left),
             hop_limit,
             path: sid.map(|sid| sid.path),
@@ -195,6 +205,10 @@ struct Outer {
     inner: IpProtocol,
     /// Bytes before that.
     bytes: usize,
+    /// The segment at which its way ends.
+    last: Ipv6Addr,
+    /// Are there segments behind the active one?
+    leads_on: bool,
 }
 
 impl Outer {
@@ -202,15 +216,35 @@ impl Outer {
         let malformed = DropReason::MalformedSrv6;
         let (header, _) = Ipv6Header::parse(packet).map_err(|_| malformed)?;
         if header.next_header != IpProtocol::ROUTING {
-            return Ok(Self { header, inner: header.next_header, bytes: ipv6::HEADER_BYTES });
+            let (inner, last) = (header.next_header, header.destination);
+            return Ok(Self { header, inner, bytes: ipv6::HEADER_BYTES, last, leads_on: false });
         }
         let view = Srv6View::parse(packet).map_err(|_| malformed)?;
-        Ok(Self { header, inner: view.routing().next(), bytes: view.payload_offset() })
+        let routing = view.routing();
+        Ok(Self {
+            header,
+            inner: routing.next(),
+            bytes: view.payload_offset(),
+            last: routing.segment(0).ok_or(malformed)?,
+            leads_on: routing.segments_left() > 0,
+        })
     }
 }
 
+/// All segments of a way: the first may be left out of the header (H.Encaps.Red, RFC 8986 section 5.2).
+fn way(destination: Ipv6Addr, routing: &SegmentRoutingView<'_>) -> Vec<Ipv6Addr> {
+    let is_reduced = routing.segments_left() > routing.last_entry();
+    is_reduced.then_some(destination).into_iter().chain(routing.way()).collect()
+}
+
+/// Do 16 bits name the nodes on the way of a packet of segments?
+pub(crate) fn is_compressed(packet: &[u8]) -> bool {
+    let last = srv6::last_segment(packet).and_then(|last| Sid::read(last).ok());
+    last.is_some_and(|sid| sid.ends_compressed())
+}
+
 /// The encapsulation of a packet that a tunnel of this one has brought: where segments have led it here, what is inside
-/// says which.
+/// says which, or the last of them.
 #[inline]
 pub(crate) fn carrier(by: Encapsulation, packet: &[u8]) -> Encapsulation {
     if !by.is_segmented() {
@@ -218,6 +252,7 @@ pub(crate) fn carrier(by: Encapsulation, packet: &[u8]) -> Encapsulation {
     }
     match srv6::carried_protocol(packet) {
         Some(IpProtocol::ETHERNET) => Encapsulation::Srv6Ethernet,
+        _ if is_compressed(packet) => Encapsulation::Srv6Csid,
         _ => Encapsulation::Srv6,
     }
 }
@@ -265,8 +300,8 @@ pub(crate) fn peek_segments(
     if is_special {
         return None;
     }
-    let carrier = Srv6 { keeps_frame: encapsulation.capabilities().keeps_frame };
-    let (Sid { path, hop, .. }, header_bytes, ttl) = carrier.says(positions, packet).ok()?;
+    let said = Srv6(encapsulation).says(positions, packet).ok()?;
+    let (Sid { path, hop, .. }, header_bytes, ttl) = said;
     Some(Peeked { path, hop, ttl, header_bytes: u8::try_from(header_bytes).ok()? })
 }
 
@@ -275,275 +310,4 @@ pub(super) fn packet_under(bytes: &[u8]) -> Option<(&[u8], EtherType)> {
     let outer = Outer::read(bytes).ok()?;
     let packet = bytes.get(outer.bytes..)?;
     Some((packet, source_route::ip_ether_type(packet).ok()?))
-}
-
-/// One that packets visit on a way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Segment {
-    /// A node, and where on its path a packet is there.
-    Node {
-        locator: Locator,
-        hop: u16,
-        /// Does the node deliver what comes out?
-        is_last: bool,
-    },
-    /// Of somebody else, who leads packets on.
-    Other(Ipv6Addr),
-}
-
-/// The way to the next nodes, ready to be written in front of packets.
-#[derive(Clone, Debug)]
-pub(crate) struct SegmentsHeader {
-    way: SegmentsWay,
-    bytes: Box<[u8]>,
-    recorded: Option<Recorded>,
-}
-
-/// What a header says of the frame that it is in front of.
-#[derive(Clone, Copy, Debug)]
-struct Inside {
-    protocol: IpProtocol,
-    class: u8,
-}
-
-/// What headers of a way are made of.
-#[derive(Clone, Debug)]
-pub(crate) struct SegmentsWay {
-    pub(crate) encapsulation: Encapsulation,
-    pub(crate) path: PathId,
-    pub(crate) source: SegmentPlace,
-    pub(crate) segments: Box<[Segment]>,
-    /// What packets take along; none: nothing.
-    pub(crate) marking: Option<Marking>,
-}
-
-/// What headers say that take records along.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Marking {
-    pub(crate) map: MapInfo,
-    pub(crate) colour: u8,
-}
-
-/// Headers that take records along, with none in them.
-#[derive(Clone, Debug)]
-struct Recorded {
-    /// From the next node on.
-    onward: Box<[u8]>,
-    /// From this one on, which has served functions; empty: with it there are too many.
-    from_here: Box<[u8]>,
-}
-
-impl SegmentsWay {
-    fn keeps_frame(&self) -> bool {
-        self.encapsulation.capabilities().keeps_frame
-    }
-
-    fn address(&self, segment: &Segment) -> Ipv6Addr {
-        let (locator, hop, is_last) = match *segment {
-            Segment::Node { locator, hop, is_last } => (locator, hop, is_last),
-            Segment::Other(address) => return address,
-        };
-        let function = match (is_last, self.keeps_frame()) {
-            (false, _) => Sid::END,
-            (true, false) => Sid::END_DT46,
-            (true, true) => Sid::END_DX2,
-        };
-        Sid { locator, function, path: self.path.0, hop }.address()
-    }
-
-    /// The header over these segments.
-    fn emit(
-        &self,
-        segments: &[Segment],
-        marking: Option<Marking>,
-    ) -> Result<Box<[u8]>, DropReason> {
-        let unfit = DropReason::SegmentsUnfit;
-        let mut way = [Ipv6Addr::UNSPECIFIED; SEGMENTS_MAX];
-        let way = way.get_mut(..segments.len()).ok_or(unfit)?;
-        for (place, segment) in way.iter_mut().zip(segments) {
-            *place = self.address(segment);
-        }
-        let (source, inner) = (self.source.address, Inner::Ethernet);
-        let flow_label = FlowLabel::new(0).map_err(|_| unfit)?;
-        let mut bytes = [0; BYTES_MAX];
-        let len = match marking {
-            Some(Marking { map, colour }) => {
-                let tag = IntTag { is_for_functions: true, colour, ..IntTag::default() };
-                let (traffic_class, key_id, tail) = (0, None, TAIL);
-                let encaps = IntEncaps {
-                    source,
-                    way,
-                    traffic_class,
-                    flow_label,
-                    inner,
-                    map,
-                    tag,
-                    tail,
-                    key_id,
-                };
-                encaps.emit(0, &mut bytes).map_err(|_| unfit)?
-            }
-            None => {
-                let encaps = Encaps {
-                    source,
-                    way,
-                    traffic_class: 0,
-                    flow_label,
-                    hop_limit: 0,
-                    inner,
-                    is_reduced: false,
-                    flags: SegmentFlags::default(),
-                    tag: 0,
-                    tlvs: &[],
-                    key_id: None,
-                };
-                encaps.emit(0, &mut bytes).map_err(|_| unfit)?
-            }
-        };
-        bytes.get(..len).map(Box::from).ok_or(unfit)
-    }
-
-    /// Those that take records along, if packets do. This node is a hop of its own where it has served functions.
-    fn recorded(&self) -> Result<Option<Recorded>, DropReason> {
-        if self.marking.is_none() {
-            return Ok(None);
-        }
-        let own = Segment::Node { locator: self.source.locator, hop: 0, is_last: false };
-        let all: Vec<Segment> = std::iter::once(own).chain(self.segments.iter().copied()).collect();
-        Ok(Some(Recorded {
-            onward: self.emit(&self.segments, self.marking)?,
-            from_here: self.emit(&all, self.marking).unwrap_or_default(),
-        }))
-    }
-}
-
-impl SegmentsHeader {
-    /// That of a way.
-    ///
-    /// # Errors
-    /// [`DropReason::SegmentsUnfit`]: there are none, or too many.
-    pub(crate) fn new(way: SegmentsWay) -> Result<Self, DropReason> {
-        let (bytes, recorded) = (way.emit(&way.segments, None)?, way.recorded()?);
-        Ok(Self { way, bytes, recorded })
-    }
-
-    /// What stands in front of a frame on this path, or in the place of its Ethernet header. Its length is known where
-    /// it is put. `leaving`: what the packet takes along.
-    ///
-    /// # Errors
-    /// The frame is no plain IP packet, and is not carried whole.
-    pub(crate) fn write(
-        &self,
-        frame: &[u8],
-        (path, ttl): (PathId, u8),
-        flow_hash: u64,
-        leaving: Option<LeavingRecords<'_>>,
-    ) -> Result<Header, DropReason> {
-        // That of a slice, which has the hops of another.
-        if path != self.way.path {
-            let own = Self::new(SegmentsWay { path, ..self.way.clone() })?;
-            return own.write(frame, (path, ttl), flow_hash, leaving);
-        }
-        let inside = self.inside(frame)?;
-        let mut header = Header { is_counted: true, ..Header::EMPTY };
-        if !self.record(&mut header, leaving) {
-            header.copy(&self.bytes);
-        }
-        header.replaces = self.replaces();
-        self.complete(header.bytes_mut(), inside, ttl, flow_hash)?;
-        Ok(header)
-    }
-
-    /// The same in front of a frame where it lies, on the path of the way, without records: there is room for it.
-    ///
-    /// # Errors
-    /// As [`Self::write`].
-    pub(crate) fn put_before(
-        &self,
-        buffer: &mut Buffer,
-        ttl: u8,
-        flow_hash: u64,
-    ) -> Result<(), DropReason> {
-        let malformed = DropReason::MalformedSrv6;
-        let inside = self.inside(buffer.bytes())?;
-        buffer.prepend(self.added_bytes()).ok_or(malformed)?;
-        let packet = buffer.bytes_mut();
-        let payload = packet.len().checked_sub(ipv6::HEADER_BYTES);
-        let payload = payload.and_then(|bytes| u16::try_from(bytes).ok()).ok_or(malformed)?;
-        let header = packet.get_mut(..self.bytes.len()).ok_or(malformed)?;
-        header.copy_from_slice(&self.bytes);
-        self.complete(header, inside, ttl, flow_hash)?;
-        ipv6::set_payload_length(packet, payload).map_err(|_| malformed)
-    }
-
-    /// Is it of this path, and the same for all packets but for what is inside? Slices have paths of their own.
-    pub(crate) fn is_of(&self, path: PathId) -> bool {
-        self.way.path == path && self.recorded.is_none()
-    }
-
-    /// Bytes by which a frame is longer with it, if it takes no records along.
-    pub(crate) fn added_bytes(&self) -> usize {
-        self.bytes.len().saturating_sub(self.replaces())
-    }
-
-    /// Bytes at the start of a frame in whose place it stands.
-    fn replaces(&self) -> usize {
-        if self.way.keeps_frame() { 0 } else { HEADER_BYTES }
-    }
-
-    /// What it says of a frame.
-    fn inside(&self, frame: &[u8]) -> Result<Inside, DropReason> {
-        match (packet_in(frame), self.way.keeps_frame()) {
-            // What comes out as a frame could not tell of congestion (RFC 6040 section 4.1).
-            (packet, true) => {
-                let class = packet.map_or(0, |(_, class)| class & !ECN);
-                Ok(Inside { protocol: IpProtocol::ETHERNET, class })
-            }
-            (packet, false) => packet.map(|(protocol, class)| Inside { protocol, class }),
-        }
-    }
-
-    /// Writes into the header what differs among packets, but for their length.
-    fn complete(
-        &self,
-        header: &mut [u8],
-        Inside { protocol, class }: Inside,
-        ttl: u8,
-        flow_hash: u64,
-    ) -> Result<(), DropReason> {
-        let malformed = DropReason::MalformedSrv6;
-        let label = FlowLabel::new((flow_hash & FLOW_LABEL_MAX) as u32).map_err(|_| malformed)?;
-        srv6::set_carried_protocol(header, protocol).map_err(|_| malformed)?;
-        // Whoever gets it asks who has sent it, also where another began it.
-        ipv6::set_source(header, self.way.source.address).map_err(|_| malformed)?;
-        ipv6::set_traffic_class(header, class).map_err(|_| malformed)?;
-        ipv6::set_flow_label(header, label).map_err(|_| malformed)?;
-        ipv6::set_hop_limit(header, ttl).map_err(|_| malformed)
-    }
-
-    /// Writes the header that takes records along; false: the packet takes none, or not along this way.
-    fn record(&self, header: &mut Header, leaving: Option<LeavingRecords<'_>>) -> bool {
-        let written = leaving.zip(self.recorded.as_ref()).and_then(|(leaving, recorded)| {
-            let next = self.way.address(self.way.segments.first()?);
-            let Recorded { onward, from_here } = recorded;
-            leaving.write(Fresh { onward, from_here }, next, &mut header.bytes)
-        });
-        let Some((len, numbered)) = written else { return false };
-        (header.len, header.numbered) = (len, numbered);
-        true
-    }
-}
-
-/// The protocol of the packet in a frame, and its traffic class.
-fn packet_in(frame: &[u8]) -> Result<(IpProtocol, u8), DropReason> {
-    let ether_type = ethernet::outer_type(frame).ok_or(DropReason::MalformedEthernet)?;
-    let packet = frame.get(HEADER_BYTES..).unwrap_or_default();
-    if source_route::ip_ether_type(packet) != Ok(ether_type) {
-        return Err(DropReason::NotPlainIp);
-    }
-    match (ether_type, packet) {
-        (EtherType::IPV4, [_, class, ..]) => Ok((IpProtocol::IPV4, *class)),
-        (EtherType::IPV6, [first, second, ..]) => Ok((IpProtocol::IPV6, first << 4 | second >> 4)),
-        _ => Err(DropReason::NotPlainIp),
-    }
 }

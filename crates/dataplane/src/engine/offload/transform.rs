@@ -10,6 +10,7 @@ use crate::engine::vector::decision::Exit;
 use catena_fastpath::{
     Guard, Operation, OuterHeader, Transform, TransformError, segments_template,
 };
+use catena_model::TunnelKind;
 use catena_model::kernel::Declined;
 use catena_model::program::{Locator, PROXY_MAC};
 use catena_wire::frame::FrameView;
@@ -186,6 +187,9 @@ impl Tunnels<'_> {
         leaving: &Leaving,
     ) -> Result<(Transform, Operation, Locator), Declined> {
         let underlay = self.underlay.ok_or(Declined::Tunnel)?;
+        if matches!(leaving.tunnel, TunnelKind::Path(by) if by.is_compressed()) {
+            return Err(Declined::Segmented);
+        }
         let header = segments_template(&leaving.header).ok_or(Declined::Segmented)?;
         let to = Ipv6Header::parse(&header).map_err(|_| Declined::Segmented)?.0.destination;
         let to = Locator::of(to).ok().filter(|to| underlay.locators.contains(to));

@@ -11,6 +11,7 @@ use catena_model::program::PROXY_MAC;
 use catena_model::resource::Encapsulation;
 use catena_model::topology::PortNumber;
 use catena_wire::scalar::{IpProtocol, MacAddr};
+use std::net::Ipv6Addr;
 
 const FOUR: &[&[&str]] = &[&["v1"], &["v2"], &["v3"], &["v4"]];
 
@@ -191,7 +192,14 @@ fn packets_grow_by_what_is_said_of_their_encapsulation() {
             let ports = match header.layers.as_slice() {
                 [HeaderLayer::Vxlan { .. }] => continue,
                 [HeaderLayer::Segments { way, .. }] => {
-                    let grown = encapsulation.segmented_bytes(way.len());
+                    let containers = way.split_last().filter(|_| encapsulation.is_compressed());
+                    let named = |address: &Ipv6Addr| {
+                        address.segments()[2..].iter().filter(|csid| **csid != 0).count()
+                    };
+                    let segments = containers.map_or(way.len(), |(_, containers)| {
+                        1 + containers.iter().map(named).sum::<usize>()
+                    });
+                    let grown = encapsulation.segmented_bytes(segments);
                     assert_eq!(*added_bytes, grown, "{}", line.step.text);
                     compared += 1;
                     continue;
