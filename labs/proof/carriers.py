@@ -15,6 +15,7 @@ NATIVE, SAFE, CLASSIC = "source-route/native", "source-route/safe-9", "source-ro
 LABELS, NUMBER = "source-route/sr-mpls", "source-route/polka"
 RESIDUE_ROUTE = b"\x88\xb6"
 ROUTING, SEGMENTS, ETHERNET = 43, 4, 143  # next headers, and the routing type (RFC 8754)
+COMPRESSED = (43, 64)  # functions of last segments behind identifiers of 16 bits (RFC 9800)
 TUNNELS = {4790: "nsh", 6635: "mpls"}  # VXLAN-GPE, MPLS over UDP (RFC 7510)
 VXLAN_GPE_BYTES, GPE_OF_NSH = 8, 4
 VERSION, WIDTHS = 1, (4, 6, 8)
@@ -219,16 +220,23 @@ def frame_end(data, at):
 
 
 def segmented(frame):
-    """(encapsulation, inner frame) of an IPv6 packet behind a segment routing header (RFC 8754); None of any other. Of a
-    packet without a frame of its own, one without addresses is made."""
-    if frame[12:14] != IPV6 or frame[20] != ROUTING or frame[56] != SEGMENTS:
+    """(encapsulation, inner frame) of an IPv6 packet behind a segment routing header (RFC 8754), or behind nothing but the
+    last of compressed segments (RFC 9800); None of any other. Of a packet without a frame of its own, one without
+    addresses is made."""
+    if frame[12:14] != IPV6:
         return None
-    inner, protocol = 54 + 8 * (frame[55] + 1), frame[54]
+    if frame[20] == ROUTING and frame[56] == SEGMENTS:
+        inner, protocol, last = 54 + 8 * (frame[55] + 1), frame[54], frame[62:78]
+    else:
+        inner, protocol, last = 54, frame[20], frame[38:54]
+    is_compressed = int.from_bytes(last[6:8], "big") in COMPRESSED
     end = 54 + struct.unpack("!H", frame[18:20])[0]
-    if protocol == ETHERNET:
+    if protocol == ETHERNET and inner > 54:
         return "srv6/ethernet", frame[inner:frame_end(frame[:end], inner)]
     kind = {4: IPV4, 41: IPV6}.get(protocol)
-    return kind and ("srv6", bytes(12) + kind + frame[inner:end])
+    if not kind or inner == 54 and not is_compressed:
+        return None
+    return "srv6/csid" if is_compressed else "srv6", bytes(12) + kind + frame[inner:end]
 
 
 def carried(frame):

@@ -65,12 +65,19 @@ def tunnel(port, payload, ipv6=False):
     return OTHERS + captures.IPV4 + packet
 
 
-SEGMENTED = ("srv6", "srv6/ethernet")
+SEGMENTED = ("srv6", "srv6/ethernet", "srv6/csid")
 
 
 def segmented(encapsulation, inner):
-    """Two segments of 16 octets, the first of them active (RFC 8754 section 2)."""
+    """Two segments of 16 octets, the first of them active (RFC 8754 section 2). Compressed (RFC 9800), IPv4 with the last
+    one behind identifiers of 16 bits, and IPv6 with the last one alone."""
     kind = {captures.IPV4: 4, captures.IPV6: 41}[inner[12:14]]
+    if encapsulation == "srv6/csid":
+        last = bytes.fromhex("5f00 0000 0003 0040 0000 0064 0001 0000")
+        routing = struct.pack("!BBBBBBH", kind, 2, 4, 1, 0, 0, 0) + last if kind == 4 else b""
+        length = len(routing) + len(inner) - 14
+        header = struct.pack("!IHBB", 6 << 28, length, 43 if routing else kind, 63) + bytes(16) + last
+        return OTHERS + captures.IPV6 + header + routing + inner[14:]
     protocol, payload = (143, inner) if encapsulation == "srv6/ethernet" else (kind, inner[14:])
     routing = struct.pack("!BBBBBBH", protocol, 4, 4, 1, 1, 0, 0) + bytes(32)
     length = len(routing) + len(payload)
@@ -113,7 +120,7 @@ class Carriers(unittest.TestCase):
         for encapsulation in ("nsh", "mpls", "source-route/native", carriers.LABELS, carriers.NUMBER,
                               *SEGMENTED, *lossy):
             expected = [bytes(6) + inner[6:] if encapsulation in lossy else inner for inner in inners]
-            if encapsulation == "srv6":
+            if encapsulation in ("srv6", "srv6/csid"):
                 expected = [bytes(12) + inner[12:] for inner in inners]
             for ipv6 in (False, True):
                 found = [pair for frame in carry(encapsulation, inners, ipv6)
@@ -125,7 +132,10 @@ class Carriers(unittest.TestCase):
 
     def test_what_carries_no_chain_is_passed_over(self):
         plain = tunnel(4789, bytes(8) + datagram(1))
-        for frame in (plain, datagram(1), OTHERS + b"\x08\x06" + bytes(28)):
+        inside = datagram(1)[14:]
+        # IPv4 in IPv6 that is for no segment of a chain.
+        other = OTHERS + captures.IPV6 + struct.pack("!IHBB", 6 << 28, len(inside), 4, 63) + bytes(32) + inside
+        for frame in (plain, other, datagram(1), OTHERS + b"\x08\x06" + bytes(28)):
             self.assertEqual(list(carriers.carried(frame)), [])
         self.assertIsNone(carriers.identity(OTHERS + b"\x08\x06" + bytes(28)))
 

@@ -2,6 +2,7 @@
 
 mod bundled;
 mod changes;
+mod csid;
 mod detours;
 mod edges;
 mod fabric;

@@ -142,7 +142,7 @@ fn what_nobody_could_visit_is_refused_by_name() {
             assert!(refusal.contains(word), "no '{word}' in '{refusal}'");
         }
     };
-    for by in Encapsulation::ALL.into_iter().filter(|by| !by.is_segmented()) {
+    for by in Encapsulation::ALL.into_iter().filter(|by| !by.capabilities().visits_others) {
         refused(by, &[ROUTER], &[by.name(), "'via': {}", "srv6, srv6/ethernet"]);
     }
     let by = Encapsulation::Srv6;

@@ -288,6 +288,29 @@ mod tests {
     }
 
     #[test]
+    fn a_locator_is_a_block_and_an_identifier_there() {
+        let locator: Locator = "5f00:ca7e:1::/48".parse().unwrap();
+        assert_eq!(locator.compressed(), ([0x5f, 0, 0xca, 0x7e], 1));
+        for value in 0..=u16::MAX {
+            let [high, low] = value.to_be_bytes();
+            let locator = Locator::new([0x5f, 1, 2, 3, high, low]).unwrap();
+            assert_eq!(locator.compressed(), ([0x5f, 1, 2, 3], value));
+            let container = crate::srv6::container([0x5f, 1, 2, 3], &[value]);
+            assert_eq!(container.ok(), (value != 0).then(|| locator.address()));
+        }
+    }
+
+    #[test]
+    fn functions_behind_compressed_identifiers_are_none_of_those_named_whole() {
+        let locator = Locator::new([0x5f, 0, 0, 0, 0, 1]).unwrap();
+        for function in 0..=u16::MAX {
+            let sid = Sid { locator, function, path: 1, hop: 1 };
+            assert_eq!(sid.ends_compressed(), matches!(function, 43 | 64), "{function}");
+            assert!(!(sid.ends_compressed() && sid.is_ours()), "{function}");
+        }
+    }
+
+    #[test]
     fn every_value_of_each_field_comes_back() {
         let locator = Locator::new([0x5f, 0, 1, 2, 3, 4]).unwrap();
         for value in 0..=u16::MAX {

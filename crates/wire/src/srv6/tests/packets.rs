@@ -384,12 +384,19 @@ fn what_is_carried_is_read_in_passing_and_replaced_without_a_trace() {
         let bare =
             packet(&Encaps { inner, is_reduced: true, ..encapsulation(&way[..1]) }, &[7; 20]);
         assert_eq!(carried_protocol(&bare), Some(inner.protocol()));
-        let refused = set_carried_protocol(&mut bare.clone(), other);
-        assert_eq!(refused, Err(Srv6Error::NextHeader(inner.protocol())));
+        let mut changed = bare.clone();
+        set_carried_protocol(&mut changed, other).unwrap();
+        assert_eq!(Ipv6Header::parse(&changed).unwrap().0.next_header, other);
+        set_carried_protocol(&mut changed, inner.protocol()).unwrap();
+        assert_eq!(changed, bare);
+        assert_eq!(last_segment(&bare), Some(way[0]));
+        let reduced = packet(&Encaps { is_reduced: true, ..encapsulation(&way) }, &[7; 20]);
+        assert_eq!([&good, &reduced].map(|packet| last_segment(packet)), [Some(way[2]); 2]);
     }
     let good = packet(&encapsulation(&way), &[]);
     for cut in 0..=ipv6::HEADER_BYTES {
         assert_eq!(carried_protocol(&good[..cut]), None, "{cut}");
+        assert_eq!(last_segment(&good[..cut + 23]), None, "{cut}");
         let refused = set_carried_protocol(&mut good[..cut].to_vec(), IpProtocol::IPV6);
         assert!(matches!(refused, Err(Srv6Error::Truncated { .. })), "{cut}");
     }
