@@ -243,15 +243,27 @@ fn repeated(
 
 /// A chain that was there ends its change with the receipt.
 fn say_changed(report: &ChainReport, output: Format) -> Result<(), Failure> {
-    let ChainReport { name, status, encapsulation, .. } = report;
+    let ChainReport { name, status, .. } = report;
     tell(output, report, |_| {
-        let path = status.path.map(|path| format!(", path {path}")).unwrap_or_default();
-        say!("chain {name}   {}{path} over {}", status.state.name(), encapsulation.name());
+        say!("chain {name}   {}{}", status.state.name(), carried(report));
         if let Some(receipt) = &report.receipt {
             say!("{}", receipt::line(receipt));
         }
     })?;
     active(name, status.state.name(), &status.reason)
+}
+
+/// The path in force, and what carries it: after a change that waits it is not what was declared.
+fn carried(report: &ChainReport) -> String {
+    let declared = report.encapsulation;
+    let Some(path) = report.status.path else { return format!(" over {}", declared.name()) };
+    let in_force = report.paths.iter().find(|one| one.path == path);
+    let by = in_force.map_or(declared, |path| path.encapsulation);
+    let beside = match by == declared {
+        true => String::new(),
+        false => format!("; {} is declared, and waits", declared.name()),
+    };
+    format!(", path {path} over {}{beside}", by.name())
 }
 
 fn active(name: &str, status: &str, reason: &str) -> Result<(), Failure> {

@@ -69,6 +69,9 @@ impl Seen {
         if let Some(trouble) = self.status["trouble"].as_str() {
             lines.push(format!("trouble      nothing is planned: {trouble}"));
         }
+        let warnings = self.status["warnings"].as_array().into_iter().flatten();
+        let warnings = warnings.filter_map(Value::as_str);
+        lines.extend(warnings.map(|warning| format!("warning      {warning}")));
         lines
     }
 
@@ -366,5 +369,17 @@ mod tests {
         let said = said(&seen);
         assert!(said.contains("old: removed, but still in force on n2, n3"), "{said}");
         assert!(said.contains("nothing is planned: disk full"), "{said}");
+        assert!(!said.contains("warning"), "{said}");
+    }
+
+    #[test]
+    fn what_is_not_as_it_should_be_is_told_in_a_line_each() {
+        let mut seen = seen(vec![node("n1", true, 9)], Vec::new());
+        seen.status = json!({"warnings": ["one", "another"]});
+        let said = said(&seen);
+        assert!(
+            said.contains("warning      one") && said.contains("warning      another"),
+            "{said}"
+        );
     }
 }

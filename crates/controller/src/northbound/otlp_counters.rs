@@ -1,6 +1,7 @@
 //! What became of the metrics that were exported by OTLP. Knows counts; refuses to know to whom.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// What became of what was exported.
 #[derive(Debug, Default)]
@@ -8,6 +9,7 @@ pub(crate) struct OtlpCounters {
     exported: AtomicU64,
     failed: AtomicU64,
     rejected_points: AtomicU64,
+    trouble: Mutex<Option<String>>,
 }
 
 impl OtlpCounters {
@@ -20,6 +22,16 @@ impl OtlpCounters {
     /// A request was not taken.
     pub(super) fn failed(&self) {
         self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Why figures were not taken the last time; none: they were.
+    pub(super) fn say(&self, trouble: Option<String>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
+    /// What was said last.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Requests by what became of them.

@@ -32,6 +32,7 @@ mod status;
 mod telemetry_metrics;
 mod tokens;
 mod view;
+mod warnings;
 mod watch;
 mod watched_links;
 

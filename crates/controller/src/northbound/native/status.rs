@@ -2,6 +2,7 @@
 
 use super::problem::Problem;
 use super::view::View;
+use super::warnings;
 use crate::northbound::app::App;
 use crate::reconcile::{Situation, settle};
 use axum::response::Response;
@@ -43,6 +44,7 @@ pub(super) async fn status(view: &View) -> Result<Response, Problem> {
         "slices": slices(situation, intent),
         "withdrawing": withdrawing,
         "trouble": situation.trouble,
+        "warnings": warnings::of(view),
     }))
 }
 

@@ -53,6 +53,7 @@ pub(crate) async fn export(app: Arc<App>, otlp: Option<Otlp>) -> Result<(), Cont
                 Ok(()) => tracing::info!(%endpoint, "metrics are exported by OTLP"),
                 Err(why) => tracing::warn!(%endpoint, "metrics are not exported by OTLP: {why}"),
             }
+            counters.say(said.as_ref().err().cloned());
             before = Some(said);
         }
     }

@@ -146,6 +146,13 @@ fn a_collector_is_told_what_a_scrape_is() {
     assert_eq!(told_by(&controller, "failed"), 0);
 }
 
+fn warnings(controller: &Controller) -> Vec<String> {
+    let (http, url) = controller.raw();
+    let status = http.get(format!("{url}/v1/status")).send().unwrap().text().unwrap();
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    serde_json::from_value(status["warnings"].clone()).unwrap()
+}
+
 #[test]
 fn a_collector_that_fails_is_counted_and_holds_up_nothing() {
     let partial =
@@ -167,6 +174,7 @@ fn a_collector_that_fails_is_counted_and_holds_up_nothing() {
     let (http, url) = controller.raw();
     let text = http.get(format!("{url}/metrics")).send().unwrap().text().unwrap();
     assert!(text.contains("\ncatena_otlp_points_total{result=\"rejected\"} 3\n"), "{text}");
+    eventually("nothing is amiss any more", || warnings(&controller).is_empty().then_some(()));
 }
 
 #[test]
@@ -192,4 +200,9 @@ fn who_cannot_be_told_is_refused_with_the_reason() {
     drop(nobody);
     let controller = start(data.path(), &url);
     eventually("a failure", || (told_by(&controller, "failed") > 0).then_some(()));
+    eventually("it is said", || {
+        let said = warnings(&controller).pop()?;
+        assert!(said.contains("--otlp-endpoint"), "{said}");
+        Some(())
+    });
 }

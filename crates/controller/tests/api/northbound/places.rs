@@ -129,6 +129,18 @@ fn a_network_has_no_address_that_is_a_segment_of_a_node() {
         let (status, told) = ask(1, cidr);
         assert_eq!(status, 201, "{cidr}: {told}");
     }
+    // Who comes where a network is already is not kept out by its owner: the operator is told.
+    let warnings = || admin.call("GET", "/v1/status", None).json()["warnings"].clone();
+    assert_eq!(warnings(), json!([]));
+    assert_eq!(nodes.session(1, "2001:db8::2", "5f00:0:2::/48"), None);
+    eventually("it is said", || {
+        let told = warnings();
+        let said = told[0].as_str()?;
+        for part in ["subnet 5f00:0:2::/64", "locator 5f00:0:2::/48 of node 'host2'", "--locator"] {
+            assert!(said.contains(part), "no '{part}' in '{said}'");
+        }
+        Some(())
+    });
     // One of many at once ends as one alone.
     let (client, base) = nodes.controller.raw();
     let line = body(1, "5f00:0:1:8::/64").to_string();
