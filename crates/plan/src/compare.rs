@@ -54,7 +54,8 @@ pub fn compare(
     among.iter().map(one).collect()
 }
 
-/// What has no room for telemetry, or leads over no segments of others, is compared as it would carry the chain: without.
+/// What has no room for telemetry, or leads over no segments of others, is compared as it would carry the chain:
+/// without.
 fn as_carried(chain: Chain) -> Chain {
     let Capabilities { takes_records, visits_others, .. } = *chain.encapsulation.capabilities();
     let telemetry = chain.telemetry.filter(|_| takes_records);

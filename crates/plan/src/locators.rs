@@ -16,8 +16,8 @@ use catena_model::source_route::behind;
 use catena_model::telemetry::DeviceId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Have the nodes that these packets leave and come to a place in the IPv6 underlay, which headers of this encapsulation
-/// name? Where they may leave any host, each answers for its own: who has no place ends them by name.
+/// Have the nodes that these packets leave and come to a place in the IPv6 underlay, which headers of this
+/// encapsulation name? Where they may leave any host, each answers for its own: who has no place ends them by name.
 ///
 /// # Errors
 /// Which has none, and what to do.

@@ -40,7 +40,6 @@ pub use action::output::{Datagram, Frame, Output};
 pub use catena_model::TunnelKind;
 pub use catena_nf::function::StateEntry;
 pub use config::{EngineConfig, FLOOD_FRAMES_PER_SECOND};
-pub(crate) use encap::is_compressed;
 pub use error::CompileError;
 pub use offload::{HandOver, KernelPort, Losses, OffloadTables, Passed, UnderlayInterface};
 pub(crate) use packet::trim_front;

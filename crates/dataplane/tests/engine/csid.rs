@@ -1,5 +1,5 @@
-//! Segments of IPv6 whose nodes 16 bits name (NEXT-CSID, RFC 9800): what stands in front of packets, that a path is read
-//! from the last identifier alone, and what is refused by name.
+//! Segments of IPv6 whose nodes 16 bits name (NEXT-CSID, RFC 9800): what stands in front of packets, that a path is
+//! read from the last identifier alone, and what is refused by name.
 
 use crate::frames::Spec;
 use crate::rig::Rig;

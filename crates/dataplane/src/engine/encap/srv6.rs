@@ -1,6 +1,7 @@
 //! Paths over segments of IPv6 (RFC 8754): packets of their own between nodes, whose routing header names the nodes on
 //! the way. Each identifier of a node says path and hop (RFC 8986 section 3.1): which node is active says where on its
-//! path the packet is. Where 16 bits name each node but the last one (NEXT-CSID, RFC 9800), the last identifier says it.
+//! path the packet is. Where 16 bits name each node but the last one (NEXT-CSID, RFC 9800), the last identifier says
+//! it.
 //!
 //! Headers are made of ways and not of positions ([`SegmentsHeader`]), so `push` has none to give. A node takes the
 //! header off for its functions, as the proxies of service programming do, and writes the rest of the way in front of
