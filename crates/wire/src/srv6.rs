@@ -422,6 +422,14 @@ pub fn set_tag(packet: &mut [u8], tag: u16) -> Result<(), Srv6Error> {
     put_in_routing(packet, field::TAG.start, &tag.to_be_bytes())
 }
 
+/// Do compressed identifiers name the nodes on the way of a packet, by what its [`last_segment`] says?
+#[must_use]
+#[inline]
+pub fn is_compressed(packet: &[u8]) -> bool {
+    let last = last_segment(packet).and_then(|last| Sid::read(last).ok());
+    last.is_some_and(|sid| sid.ends_compressed())
+}
+
 #[inline]
 fn put_in_routing(packet: &mut [u8], at: usize, octets: &[u8]) -> Result<(), Srv6Error> {
     match packet.get(ipv6::NEXT_HEADER_OFFSET).copied().map(IpProtocol) {

@@ -2,7 +2,7 @@
 //! taken; refuses to know what they carry.
 
 use super::ledger::Ledger;
-use crate::engine::{self, Datagram, Engine, Origin, Packet, TunnelKind, TxBatches, TxRef};
+use crate::engine::{Datagram, Engine, Origin, Packet, TunnelKind, TxBatches, TxRef};
 use catena_fastpath::KERNEL_TAG;
 use catena_io::{
     BrokenRow, Buffer, BufferPool, IoError, Ipv6Match, Ipv6Receiver, Ipv6Reserve, Ipv6Sender,
@@ -166,7 +166,7 @@ fn unsent(share: TxRef, sent: usize, (bytes, each): (usize, Option<u16>)) -> TxR
 /// way to the other node's engine, and none overtakes another. The tag of one that takes records along says other
 /// things, and such packets are no kernel's; nor are those whose nodes 16 bits name.
 fn tag_as_kernels(packet: &mut [u8]) {
-    if !srv6_int::takes_records(packet) && !engine::is_compressed(packet) {
+    if !srv6_int::takes_records(packet) && !srv6::is_compressed(packet) {
         // One without a routing header has no tag, and comes by the socket as ever.
         let _ = srv6::set_tag(packet, KERNEL_TAG);
     }

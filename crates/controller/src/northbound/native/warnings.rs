@@ -2,7 +2,7 @@
 
 use super::view::View;
 use catena_model::program::Locator;
-use catena_model::resource::Subnet;
+use catena_model::resource::{Network, Subnet};
 use ipnet::{IpNet, Ipv6Net};
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ fn below_locators(view: &View) -> Vec<String> {
     found
         .map(|(subnet, (locator, node))| {
             let network = intent.networks.get(&subnet.network);
-            let network = network.map_or_else(|| subnet.network.to_string(), |one| one.name());
+            let network = network.map_or_else(|| subnet.network.to_string(), Network::name);
             format!(
                 "subnet {} of network '{network}' has addresses below locator {locator} of node '{node}', and packets \
                  of ports to these are dropped (segment_from_port): start the node's agent with another --locator, or \

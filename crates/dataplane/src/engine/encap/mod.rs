@@ -40,8 +40,8 @@ pub(crate) use renew::NextHeader;
 pub(crate) use rest::{go_on, taken};
 pub(crate) use source_route::RouteHeader;
 pub(crate) use srv6::{
-    Marking, SEGMENTED, Segment, SegmentsHeader, SegmentsWay, carrier, error_of, is_compressed,
-    led_on, peek_segments,
+    Marking, SEGMENTED, Segment, SegmentsHeader, SegmentsWay, carrier, error_of, led_on,
+    peek_segments,
 };
 pub(crate) use template::Template;
 pub(crate) use under::{under_route, under_tunnel};

@@ -238,12 +238,6 @@ fn way(destination: Ipv6Addr, routing: &SegmentRoutingView<'_>) -> Vec<Ipv6Addr>
     is_reduced.then_some(destination).into_iter().chain(routing.way()).collect()
 }
 
-/// Do 16 bits name the nodes on the way of a packet of segments?
-pub(crate) fn is_compressed(packet: &[u8]) -> bool {
-    let last = srv6::last_segment(packet).and_then(|last| Sid::read(last).ok());
-    last.is_some_and(|sid| sid.ends_compressed())
-}
-
 /// The encapsulation of a packet that a tunnel of this one has brought: where segments have led it here, what is inside
 /// says which, or the last of them.
 #[inline]
@@ -253,7 +247,7 @@ pub(crate) fn carrier(by: Encapsulation, packet: &[u8]) -> Encapsulation {
     }
     match srv6::carried_protocol(packet) {
         Some(IpProtocol::ETHERNET) => Encapsulation::Srv6Ethernet,
-        _ if is_compressed(packet) => Encapsulation::Srv6Csid,
+        _ if srv6::is_compressed(packet) => Encapsulation::Srv6Csid,
         _ => Encapsulation::Srv6,
     }
 }

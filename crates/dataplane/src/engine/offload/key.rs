@@ -1,11 +1,11 @@
 //! The key of a packet as the kernel's program reads it. Knows whom to ask; refuses to read itself.
 
-use crate::engine::encap;
 use catena_fastpath::{FlowKey, Sight};
 use catena_io::Buffer;
 use catena_model::TunnelKind;
 use catena_wire::flow;
 use catena_wire::scalar::IpProtocol;
+use catena_wire::srv6;
 
 /// The key of a frame that came in by the port of this number; none: it is not keyed.
 pub(super) fn of_frame(number: u32, buffer: &Buffer) -> Option<FlowKey> {
@@ -23,7 +23,7 @@ pub(super) fn of_payload(
 ) -> Option<(FlowKey, usize)> {
     let segment_bytes = buffer.offload.segmentation.map(|segmentation| segmentation.segment_bytes);
     let sight = match kind.is_segmented() {
-        true if encap::is_compressed(buffer.bytes()) => return None,
+        true if srv6::is_compressed(buffer.bytes()) => return None,
         true => Sight::in_segments(buffer.bytes(), segment_bytes)?,
         false => Sight::in_tunnel(kind.udp_port(), buffer.bytes(), segment_bytes)?,
     };
