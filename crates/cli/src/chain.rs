@@ -191,7 +191,12 @@ pub(crate) struct Via(BTreeMap<String, Vec<Ipv6Addr>>);
 fn via(text: &str) -> Result<Via, String> {
     match text {
         "none" => Ok(Via(BTreeMap::new())),
-        _ => serde_norway::from_str(text).map(Via).map_err(|error| error.to_string()),
+        _ => {
+            // A map of its own would take the last of two entries of one function.
+            let value = serde_norway::from_str::<serde_norway::Value>(text);
+            let read = value.and_then(serde_norway::from_value);
+            read.map(Via).map_err(|error| error.to_string())
+        }
     }
 }
 
@@ -355,6 +360,24 @@ mod tests {
         assert_eq!(told.to_string(), "latency   1 in 1 mirrored   colour 7");
         for (bad, word) in [("all", "Telemetry"), ("{mirror: 0}", "1 is each")] {
             let refused = telemetry(bad).unwrap_err();
+            assert!(refused.contains(word), "{refused}");
+        }
+    }
+    #[test]
+    fn segments_are_said_once_for_each_function() {
+        assert_eq!(via("none"), Ok(Via(BTreeMap::new())));
+        let dpi = vec!["fc00:0:99::e".parse().expect("it is an address")];
+        let told = Via(BTreeMap::from([("dpi".to_owned(), dpi)]));
+        assert_eq!(via("{dpi: [\"fc00:0:99::e\"]}"), Ok(told));
+        for (bad, word) in [
+            (
+                "{dpi: [\"fc00:0:99::e\"], dpi: [\"fc00:0:98::e\"]}",
+                "duplicate entry with key \"dpi\"",
+            ),
+            ("dpi", "map"),
+            ("{dpi: [x]}", "IPv6"),
+        ] {
+            let refused = via(bad).unwrap_err();
             assert!(refused.contains(word), "{refused}");
         }
     }

@@ -29,8 +29,10 @@ pub struct Taken {
 impl Taken {
     pub(super) fn note(&mut self, is_incomplete: bool, seen: &[Seen], planned: &[PlannedHop]) {
         let mut writing = seen.iter().zip(planned).filter(|(_, hop)| !hop.visits.is_empty());
-        let is_missing = seen.iter().any(|hop| matches!(hop, Seen::Missing));
-        let is_silent = writing.any(|(hop, _)| matches!(hop, Seen::Silent));
+        // Where it is unsure who was there somebody was not, and of those that write records it is where there were
+        // more silent hops than plain routers.
+        let is_missing = seen.iter().any(|hop| matches!(hop, Seen::Missing | Seen::Unsure));
+        let is_silent = writing.any(|(hop, _)| matches!(hop, Seen::Silent | Seen::Unsure));
         self.reports += 1;
         self.complete += u64::from(!is_missing && !is_silent);
         self.silent += u64::from(is_silent);
@@ -39,7 +41,7 @@ impl Taken {
     }
 }
 
-/// What packets said of a hop.
+/// What packets said of a hop; those that leave it unsure are in none of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HopTaken {
     /// Its node wrote a record.
@@ -56,6 +58,7 @@ impl HopTaken {
             Seen::Recorded(_) => &mut self.recorded,
             Seen::Silent => &mut self.silent,
             Seen::Missing => &mut self.missing,
+            Seen::Unsure => return,
         };
         *count += 1;
     }

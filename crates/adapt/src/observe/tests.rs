@@ -3,4 +3,5 @@
 mod believed;
 mod lies;
 mod loss;
+mod routers;
 mod world;

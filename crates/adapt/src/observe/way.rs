@@ -18,6 +18,8 @@ pub(super) enum Seen {
     Missing,
     /// That somebody was there.
     Silent,
+    /// Nothing sure: one of several was there and wrote nothing, and others were not.
+    Unsure,
     /// What the node wrote.
     Recorded(Visit),
 }
@@ -107,9 +109,10 @@ impl Way {
         last.is_some_and(|last| self.place_of(last, device).is_some())
     }
 
-    /// Does the node serve the first hop?
+    /// Does the node serve the first hop that writes records?
     pub(super) fn begins_at(&self, device: DeviceId) -> bool {
-        self.place_of(0, device).is_some()
+        let first = self.planned.hops.iter().position(|hop| !hop.visits.is_empty());
+        first.is_some_and(|first| self.place_of(first, device).is_some())
     }
 
     /// Lays what a packet says beside what was planned, into as many places as there are hops.
@@ -124,10 +127,11 @@ impl Way {
             let (at, what) = match hop {
                 HopReport::Malformed => return Err(Refusal::Malformed),
                 HopReport::Silent if is_whole => (next, Seen::Silent),
-                HopReport::Silent => (
-                    self.place_of_silent(next, hops.get(entry..).unwrap_or_default()),
-                    Seen::Silent,
-                ),
+                HopReport::Silent => {
+                    let rest = hops.get(entry..).unwrap_or_default();
+                    let Some(at) = self.place_of_silent(next, rest, seen) else { continue };
+                    (at, Seen::Silent)
+                }
                 HopReport::Recorded(record) => {
                     let (at, place) = self.place(next, is_whole, record)?;
                     (at, Seen::Recorded(Visit { place, record: *record }))
@@ -139,19 +143,36 @@ impl Way {
         Ok(())
     }
 
-    /// Which hop was silent, from `next` on, where some are missing: rather a plain router than a node that should have
-    /// written, if there is one before the next record.
-    fn place_of_silent(&self, next: usize, rest: &[HopReport]) -> usize {
-        let all = self.planned.hops.len();
-        let device = rest.iter().find_map(|hop| match hop {
+    /// Which hop was silent, from `next` on, where some are missing. Rather a plain router than a node that should have
+    /// written, and rather none than one of several: where more or fewer routers than silent hops come before the next
+    /// record, those that could have been there are unsure.
+    fn place_of_silent(&self, next: usize, rest: &[HopReport], seen: &mut [Seen]) -> Option<usize> {
+        let hops = &self.planned.hops;
+        let device = |hop: &HopReport| match hop {
             HopReport::Recorded(record) => record.device,
             _ => None,
-        });
-        let end =
-            device.and_then(|device| (next..all).find(|at| self.place_of(*at, device).is_some()));
-        let is_router =
-            |at: &usize| self.planned.hops.get(*at).is_some_and(|hop| hop.visits.is_empty());
-        (next..end.unwrap_or(all)).find(is_router).unwrap_or(next)
+        };
+        let before = rest.iter().take_while(|hop| device(hop).is_none()).count();
+        let following = rest.get(before).and_then(device);
+        let end = following
+            .and_then(|device| (next..hops.len()).find(|at| self.place_of(*at, device).is_some()))
+            .unwrap_or(hops.len());
+        if before >= end.saturating_sub(next) {
+            return Some(next);
+        }
+        let is_silent = |hop: &&HopReport| matches!(hop, HopReport::Silent);
+        let silent = rest.iter().take(before).filter(is_silent).count();
+        let is_router = |at: &usize| hops.get(*at).is_some_and(|hop| hop.visits.is_empty());
+        let routers = (next..end).filter(is_router).count();
+        if routers == silent {
+            return (next..end).find(is_router);
+        }
+        for at in (next..end).filter(|at| routers < silent || is_router(at)) {
+            if let Some(seen) = seen.get_mut(at) {
+                *seen = Seen::Unsure;
+            }
+        }
+        None
     }
 
     /// Which hop a record is of, from `next` on, and by whom.
